@@ -5,5 +5,6 @@
 
 mod error;
 mod limits;
+mod wire;
 pub use error::{Error, Place, Result, Source};
 pub use limits::Limits;

@@ -1,0 +1,592 @@
+//! JSON-RPC 2.0 messages: bytes to values and back.
+//!
+//! Owns the shape of a message; must not know any method. A message is decoded flat, by which
+//! members are present, and everything below that level stays raw JSON: a slice of the bytes it
+//! came in. The rules are those of <https://www.jsonrpc.org/specification>.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde::de::{DeserializeOwned, Deserializer};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+mod batch;
+
+/// One JSON-RPC message.
+#[derive(Debug, Clone)]
+pub(crate) enum Message {
+    Notification(Notification),
+    Request(Request),
+    Response(Response),
+}
+
+impl Message {
+    /// Lets a request's id go from the bytes it came in: it is kept for as long as its call runs,
+    /// which the rest of a large request need not be.
+    pub(crate) fn with_own_id(self) -> Self {
+        match self {
+            Self::Request(request) => Self::Request(Request {
+                id: request.id.into_owned(),
+                ..request
+            }),
+            other => other,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Notification {
+    pub(crate) method: ByteString,
+    pub(crate) params: Option<RawJson>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) id: RequestId,
+    pub(crate) method: ByteString,
+    pub(crate) params: Option<RawJson>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Response {
+    /// `None` for null, a missing id, and an id of a type that no request of ours has.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    Error(ErrorObject),
+    /// Neither a result nor an error that can be read; the text says what is wrong.
+    Malformed(&'static str),
+    Result(RawJson),
+}
+
+/// What one body or line holds.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// An array of messages, each judged for itself. Never empty.
+    Batch(Vec<Result<Message, Invalid>>),
+    One(Message),
+}
+
+/// Why bytes are no message.
+#[derive(Debug, Clone)]
+pub(crate) struct Invalid {
+    pub(crate) code: Code,
+    /// The request's id, if it could be read.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) detail: Cow<'static, str>,
+}
+
+impl Invalid {
+    fn request(id: Option<RequestId>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code: Code::INVALID_REQUEST,
+            id,
+            detail: detail.into(),
+        }
+    }
+}
+
+/// A JSON value as it stands on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawJson(ByteString);
+
+impl RawJson {
+    /// The caller vouches that `json` is one JSON value.
+    pub(crate) const fn from_static(json: &'static str) -> Self {
+        Self(ByteString::from_static(json))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn into_shared(self) -> ByteString {
+        self.0
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        *self.0 == *"null"
+    }
+
+    pub(crate) fn deserialize<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// As [`deserialize`](Self::deserialize), for a struct. Serde reads one from an array too,
+    /// member by member; in this protocol an array is never meant so.
+    pub(crate) fn object<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
+        object(&self.0)
+    }
+
+    /// A part of this value, as found by parsing it with borrowed raw values.
+    pub(crate) fn part(&self, part: &RawValue) -> Self {
+        Self(self.0.slice_ref(part.get()))
+    }
+
+    /// As [`part`](Self::part), for a text within the value.
+    pub(crate) fn slice(&self, part: &str) -> ByteString {
+        self.0.slice_ref(part)
+    }
+
+    pub(crate) fn serialized(value: &impl Serialize) -> serde_json::Result<Self> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// A request's id. `7` and `"7"` are different ids, and each goes back as it came.
+#[derive(Clone)]
+pub(crate) enum RequestId {
+    Number(i64),
+    /// The text, and its spelling with quotes and escapes.
+    Text {
+        value: ByteString,
+        raw: ByteString,
+    },
+}
+
+/// A longer id is refused rather than echoed: a peer could make us write what it did not send.
+const MAX_ID_BYTES: usize = 1024;
+
+impl RequestId {
+    fn parse(token: &ByteString) -> Result<Self, &'static str> {
+        if token.len() > MAX_ID_BYTES {
+            return Err("the id is longer than 1024 bytes");
+        }
+        if token.starts_with('"') {
+            return match serde_json::from_str::<Cow<'_, str>>(token) {
+                Ok(Cow::Borrowed(text)) => Ok(Self::Text {
+                    value: token.slice_ref(text),
+                    raw: token.clone(),
+                }),
+                Ok(Cow::Owned(text)) => Ok(Self::Text {
+                    value: text.into(),
+                    raw: token.clone(),
+                }),
+                Err(_) => Err("the id is a string with a broken escape"),
+            };
+        }
+        match token.parse() {
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) => Err("the id must be a string or an integer"),
+        }
+    }
+
+    /// As [`parse`](Self::parse), but for the id of a response, which may be an integer that a
+    /// peer wrote as a fraction.
+    fn parse_answered(token: &ByteString) -> Option<Self> {
+        Self::parse(token).ok().or_else(|| {
+            let number: f64 = token.parse().ok()?;
+            let exact = number.fract() == 0.0 && number.abs() < 9e15;
+            exact.then_some(Self::Number(number as i64))
+        })
+    }
+
+    /// The same id without a hold on the message it came in.
+    pub(crate) fn into_owned(self) -> Self {
+        match self {
+            Self::Number(number) => Self::Number(number),
+            Self::Text { value, raw } => Self::Text {
+                value: ByteString::from(&*value),
+                raw: ByteString::from(&*raw),
+            },
+        }
+    }
+
+    /// The number that this id stands for, also when a peer turned it into a string.
+    pub(crate) fn as_number(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text { value, .. } => value.parse().ok(),
+        }
+    }
+}
+
+impl PartialEq for RequestId {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => a == b,
+            (Self::Text { value: a, .. }, Self::Text { value: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for RequestId {}
+
+impl Hash for RequestId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Number(number) => number.hash(state),
+            Self::Text { value, .. } => value.hash(state),
+        }
+    }
+}
+
+/// As it stands in a message: `7` and `"7"`.
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text { raw, .. } => f.write_str(raw),
+        }
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// In `requestId`: the value, since a spelling cannot pass through serde.
+impl Serialize for RequestId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::Text { value, .. } => serializer.serialize_str(value),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let token = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(&ByteString::from(token.get())).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A JSON-RPC error code. Unknown ones survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) i64);
+
+impl Code {
+    pub(crate) const PARSE: Self = Self(-32700);
+    pub(crate) const INVALID_REQUEST: Self = Self(-32600);
+    pub(crate) const METHOD_NOT_FOUND: Self = Self(-32601);
+    pub(crate) const INVALID_PARAMS: Self = Self(-32602);
+    pub(crate) const INTERNAL: Self = Self(-32603);
+    /// What some peers answer for a call that was cancelled.
+    pub(crate) const CANCELLED: Self = Self(-32800);
+}
+
+/// The `error` member of a response.
+#[derive(Debug, Clone)]
+pub(crate) struct ErrorObject {
+    pub(crate) code: Code,
+    pub(crate) message: Cow<'static, str>,
+    pub(crate) data: Option<RawJson>,
+}
+
+impl ErrorObject {
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+}
+
+impl Serialize for ErrorObject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = 2 + usize::from(self.data.is_some());
+        let mut object = serializer.serialize_struct("Error", fields)?;
+        object.serialize_field("code", &self.code.0)?;
+        object.serialize_field("message", &self.message)?;
+        if let Some(data) = &self.data {
+            object.serialize_field("data", data)?;
+        }
+        object.end()
+    }
+}
+
+/// The members of a message, raw. A member that is null counts as present.
+#[derive(Deserialize)]
+#[serde(expecting = "a JSON-RPC message, which is an object")]
+struct Members<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Serde reads a raw null in an `Option` as absent, but a null result is a result.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+fn object<'a, T: Deserialize<'a>>(json: &'a str) -> serde_json::Result<T> {
+    if json.trim_start().starts_with('[') {
+        return Err(serde::de::Error::custom(
+            "an array where an object has to be",
+        ));
+    }
+    serde_json::from_str(json)
+}
+
+fn is_null(raw: &RawValue) -> bool {
+    raw.get() == "null"
+}
+
+/// Decodes one body or line.
+///
+/// `max_depth` bounds the nesting everywhere in it, raw values included.
+pub(crate) fn decode(bytes: &Bytes, max_depth: usize) -> Result<Incoming, Invalid> {
+    let parse_error = |detail: Cow<'static, str>| Invalid {
+        code: Code::PARSE,
+        id: None,
+        detail,
+    };
+    let text = ByteString::try_from(bytes.clone())
+        .map_err(|_| parse_error("the message is not UTF-8".into()))?;
+    if !depth_within(text.as_bytes(), max_depth) {
+        return Err(parse_error(
+            format!("JSON nested deeper than {max_depth}").into(),
+        ));
+    }
+    if !text.trim_start().starts_with('[') {
+        return decode_one(&text).map(Incoming::One);
+    }
+    Ok(Incoming::Batch(
+        batch::members(&text)?
+            .into_iter()
+            .map(|m| decode_one(&text.slice_ref(m.get())))
+            .collect(),
+    ))
+}
+
+fn decode_one(text: &ByteString) -> Result<Message, Invalid> {
+    let members: Members<'_> = object(text).map_err(|e| {
+        let code = if e.is_data() {
+            Code::INVALID_REQUEST
+        } else {
+            Code::PARSE
+        };
+        Invalid {
+            code,
+            id: None,
+            detail: format!("the message is not valid JSON-RPC: {e}").into(),
+        }
+    })?;
+    let slice = |raw: &RawValue| text.slice_ref(raw.get());
+    let Some(method) = members.method else {
+        return decode_response(&members, slice);
+    };
+    let id = members
+        .id
+        .map(|raw| RequestId::parse(&slice(raw)))
+        .transpose();
+    let known_id = id.as_ref().ok().cloned().flatten();
+    let method = match serde_json::from_str::<Cow<'_, str>>(method.get()) {
+        Ok(Cow::Borrowed(name)) => text.slice_ref(name),
+        Ok(Cow::Owned(name)) => name.into(),
+        Err(_) => return Err(Invalid::request(known_id, "`method` is not a string")),
+    };
+    if members.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+        return Err(Invalid::request(known_id, "`jsonrpc` is not \"2.0\""));
+    }
+    if members.result.is_some() || members.error.is_some() {
+        return Err(Invalid::request(
+            known_id,
+            "a request with a `result` or an `error`",
+        ));
+    }
+    let params = members
+        .params
+        .filter(|raw| !is_null(raw))
+        .map(|raw| RawJson(slice(raw)));
+    match id.map_err(|detail| Invalid::request(None, detail))? {
+        Some(id) => Ok(Message::Request(Request { id, method, params })),
+        None => Ok(Message::Notification(Notification { method, params })),
+    }
+}
+
+fn decode_response(
+    members: &Members<'_>,
+    slice: impl Fn(&RawValue) -> ByteString,
+) -> Result<Message, Invalid> {
+    if members.id.is_none() && members.result.is_none() && members.error.is_none() {
+        return Err(Invalid::request(
+            None,
+            "neither `method` nor `result` nor `error`",
+        ));
+    }
+    let id = members
+        .id
+        .and_then(|raw| RequestId::parse_answered(&slice(raw)));
+    let outcome = match (members.result, members.error.filter(|raw| !is_null(raw))) {
+        _ if members.jsonrpc.map(RawValue::get) != Some("\"2.0\"") => {
+            Outcome::Malformed("`jsonrpc` is not \"2.0\"")
+        }
+        (Some(result), Some(_)) if !is_null(result) => {
+            Outcome::Malformed("both a `result` and an `error`")
+        }
+        (_, Some(error)) => decode_error(error, slice),
+        (Some(result), None) => Outcome::Result(RawJson(slice(result))),
+        (None, None) => Outcome::Malformed("neither a `result` nor an `error`"),
+    };
+    Ok(Message::Response(Response { id, outcome }))
+}
+
+fn decode_error(raw: &RawValue, slice: impl Fn(&RawValue) -> ByteString) -> Outcome {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow, default)]
+        code: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        message: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        data: Option<&'a RawValue>,
+    }
+    let Ok(fields) = object::<Fields<'_>>(raw.get()) else {
+        return Outcome::Malformed("an `error` that is no object");
+    };
+    let Some(code) = fields.code.and_then(|raw| integer(raw.get())) else {
+        return Outcome::Malformed("an `error` without an integer `code`");
+    };
+    // Whatever stands where the text should be is shown rather than lost.
+    let message = fields.message.map_or(Cow::Borrowed(""), |raw| {
+        Cow::Owned(serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned()))
+    });
+    let data = fields.data.map(|raw| RawJson(slice(raw)));
+    Outcome::Error(ErrorObject {
+        code: Code(code),
+        message,
+        data,
+    })
+}
+
+/// An integer that may be written as a fraction.
+fn integer(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| {
+        let number: f64 = text.parse().ok()?;
+        (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+    })
+}
+
+/// Whether brackets outside strings nest at most `max` deep.
+pub(crate) fn depth_within(json: &[u8], max: usize) -> bool {
+    let (mut depth, mut quoted) = (0usize, false);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\\' if quoted => {
+                bytes.next();
+            }
+            b'{' | b'[' if !quoted => {
+                depth += 1;
+                if depth > max {
+                    return false;
+                }
+            }
+            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    true
+}
+
+/// `params` of a type of ours; absent reads as an empty object.
+pub(crate) fn parse_params<T: DeserializeOwned>(
+    params: Option<&RawJson>,
+) -> Result<T, ErrorObject> {
+    let parsed = match params {
+        Some(raw) if raw.is_object() => raw.deserialize(),
+        Some(_) => {
+            return Err(ErrorObject::new(
+                Code::INVALID_PARAMS,
+                "`params` is not an object",
+            ));
+        }
+        None => serde_json::from_str("{}"),
+    };
+    parsed.map_err(|e| ErrorObject::new(Code::INVALID_PARAMS, format!("invalid params: {e}")))
+}
+
+/// A request as bytes.
+pub(crate) fn encode_request(id: &RequestId, method: &str, params: &impl Serialize) -> Bytes {
+    let mut out = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\"").into_bytes();
+    push_member(&mut out, "params", params);
+    out.push(b'}');
+    out.into()
+}
+
+/// As [`encode_request`], for params that are JSON already.
+pub(crate) fn encode_raw_request(id: &RequestId, method: &str, params: &str) -> Bytes {
+    let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":");
+    let mut out = Vec::with_capacity(head.len() + params.len() + 1);
+    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(params.as_bytes());
+    out.push(b'}');
+    out.into()
+}
+
+/// A notification as bytes; without `params` if there are none.
+pub(crate) fn encode_notification(method: &str, params: Option<&impl Serialize>) -> Bytes {
+    let mut out = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"").into_bytes();
+    if let Some(params) = params {
+        push_member(&mut out, "params", params);
+    }
+    out.push(b'}');
+    out.into()
+}
+
+/// Appends the response that carries `result`, which is JSON already.
+pub(crate) fn encode_result(out: &mut Vec<u8>, id: &RequestId, result: &str) {
+    out.extend_from_slice(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":").as_bytes());
+    out.extend_from_slice(result.as_bytes());
+    out.push(b'}');
+}
+
+/// Appends the response that carries `error`; an id that could not be read is null.
+pub(crate) fn encode_error(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    match id {
+        Some(id) => out.extend_from_slice(id.to_string().as_bytes()),
+        None => out.extend_from_slice(b"null"),
+    }
+    push_member(out, "error", error);
+    out.push(b'}');
+}
+
+/// Appends `,"name":value`; a value that cannot be written (a map with keys that are no strings)
+/// becomes an empty object, so that the message stays valid. Callers check what users hand in.
+fn push_member(out: &mut Vec<u8>, name: &str, value: &impl Serialize) {
+    out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"{}");
+    }
+}
+
+#[cfg(test)]
+mod tests;
