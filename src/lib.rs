@@ -4,7 +4,12 @@
 #![allow(dead_code, unused_imports)]
 
 mod error;
+mod event;
 mod limits;
 mod wire;
 pub use error::{Error, Place, Result, Source};
+pub use event::{
+    Content, ContentRef, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node, OtherKind,
+    Progress, StreamEvent, TERMINAL_EVENT_TYPES, decode_envelope, encode_envelope,
+};
 pub use limits::Limits;

@@ -1,0 +1,27 @@
+//! The streaming vocabulary of this crate: what a tool sends while it runs and what its caller
+//! sees.
+//!
+//! Knows nothing of MCP, JSON-RPC or tasks.
+
+mod content;
+mod envelope;
+mod escape;
+mod kind;
+mod node;
+#[cfg(test)]
+mod samples;
+mod scan;
+mod stream_event;
+
+pub use content::Content;
+pub use envelope::{ContentRef, ENVELOPE_VERSION, EnvelopeRef, decode_envelope, encode_envelope};
+pub use kind::{EventKind, OtherKind, TERMINAL_EVENT_TYPES};
+pub use node::{IntoNode, Node};
+#[cfg(feature = "client")]
+pub(crate) use stream_event::describe;
+pub use stream_event::{Progress, StreamEvent};
+
+pub(crate) use envelope::{
+    decode_shared, write_content_envelope, write_json_envelope, write_text_envelope,
+};
+pub(crate) use escape::{escape_into, unescape};
