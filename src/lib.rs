@@ -6,6 +6,7 @@
 mod error;
 mod event;
 mod limits;
+mod mcp;
 mod wire;
 pub use error::{Error, Place, Result, Source};
 pub use event::{
@@ -13,3 +14,5 @@ pub use event::{
     Progress, StreamEvent, TERMINAL_EVENT_TYPES, decode_envelope, encode_envelope,
 };
 pub use limits::Limits;
+pub use mcp::tool::Tool;
+pub use mcp::types::{ContentBlock, ToolOutput};

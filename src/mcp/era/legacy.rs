@@ -1,0 +1,339 @@
+//! The handshake revisions, 2024-11-05 to 2025-11-25.
+//!
+//! Owns what only they have: `initialize`, sessions, cancelling by notification. Must not know of
+//! any other era.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::super::frame::{Head, SessionId};
+use super::super::tool::Tool;
+use super::super::types::{
+    ContentBlock, Implementation, InitializeParams, InitializeResult, ToolOutput,
+};
+use super::super::version::ProtocolVersion;
+use super::{Dialect, HttpCancel, Method, Opened, ServerWords};
+use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
+
+#[derive(Debug)]
+pub(super) struct Legacy;
+
+impl Dialect for Legacy {
+    fn opening(&self, id: &RequestId, client: &Implementation) -> Bytes {
+        let params = json!({
+            "protocolVersion": ProtocolVersion::NEWEST_LEGACY.as_str(),
+            "capabilities": {},
+            "clientInfo": client,
+        });
+        jsonrpc::encode_request(id, "initialize", &params)
+    }
+
+    fn opened(&self, result: &RawJson) -> Result<Opened, String> {
+        let result: InitializeResult = result
+            .object()
+            .map_err(|e| format!("an odd answer to initialize: {e}"))?;
+        let Some(version) = ProtocolVersion::parse(&result.protocol_version) else {
+            return Err(format!(
+                "the server speaks protocol version {:?}; this client knows {}",
+                clipped(&result.protocol_version),
+                ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", "),
+            ));
+        };
+        let capabilities: Option<Value> = result
+            .capabilities
+            .and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let list_changed = capabilities
+            .as_ref()
+            .and_then(|declared| declared.pointer("/tools/listChanged"))
+            .is_some_and(|declared| *declared == Value::Bool(true));
+        Ok(Opened {
+            version,
+            list_changed,
+        })
+    }
+
+    fn confirmation(&self) -> Bytes {
+        jsonrpc::encode_notification("notifications/initialized", None::<&()>)
+    }
+
+    fn head(&self, version: ProtocolVersion, session: Option<&SessionId>) -> Head {
+        Head {
+            version: Some(version.as_str().to_owned()),
+            session_id: session.cloned(),
+            ..Head::default()
+        }
+    }
+
+    fn has_sessions(&self) -> bool {
+        true
+    }
+
+    fn http_cancel(&self) -> HttpCancel {
+        HttpCancel::Notification
+    }
+
+    fn method(&self, name: &str) -> Option<Method> {
+        Some(match name {
+            "initialize" => Method::Initialize,
+            "ping" => Method::Ping,
+            "tools/call" => Method::CallTool,
+            "tools/list" => Method::ListTools,
+            _ => return None,
+        })
+    }
+
+    fn open(
+        &self,
+        params: Option<&RawJson>,
+        server: &ServerWords,
+    ) -> Result<(ProtocolVersion, String), ErrorObject> {
+        let params: InitializeParams = jsonrpc::parse_params(params)?;
+        let version = ProtocolVersion::parse(&params.protocol_version)
+            .unwrap_or(ProtocolVersion::NEWEST_LEGACY);
+        let tools = match server.list_changed {
+            true => json!({ "listChanged": true }),
+            false => json!({}),
+        };
+        let mut result = json!({
+            "protocolVersion": version.as_str(),
+            "capabilities": { "tools": tools },
+            "serverInfo": server.info,
+        });
+        if let (Some(text), Some(result)) = (&server.instructions, result.as_object_mut()) {
+            result.insert("instructions".to_owned(), Value::from(text.as_str()));
+        }
+        Ok((version, result.to_string()))
+    }
+
+    fn takes_batches(&self, version: ProtocolVersion) -> bool {
+        version == ProtocolVersion::V2025_03_26
+    }
+
+    fn write_tool(&self, _version: ProtocolVersion, tool: &Tool, out: &mut String) {
+        // Older peers ignore members they do not know, but reject an output schema of a root type
+        // other than object.
+        tool.write(out, !tool.has_plain_output());
+    }
+
+    fn list_result(&self, tools: &str, next: Option<&str>) -> String {
+        match next {
+            None => format!("{{\"tools\":[{tools}]}}"),
+            Some(cursor) => {
+                let cursor = Value::from(cursor);
+                format!("{{\"tools\":[{tools}],\"nextCursor\":{cursor}}}")
+            }
+        }
+    }
+
+    fn call_result(&self, version: ProtocolVersion, output: &ToolOutput) -> String {
+        let content: Vec<ContentBlock> = output
+            .content
+            .iter()
+            .map(|block| carried(version, block))
+            .collect();
+        let mut result = json!({ "content": content });
+        let Some(members) = result.as_object_mut() else {
+            return result.to_string();
+        };
+        if let Some(structured) = &output.structured
+            && structured.is_object()
+            && version >= ProtocolVersion::V2025_06_18
+        {
+            members.insert("structuredContent".to_owned(), structured.clone());
+        }
+        if output.is_error {
+            members.insert("isError".to_owned(), Value::Bool(true));
+        }
+        if let Some(meta) = &output.meta {
+            members.insert("_meta".to_owned(), Value::Object(meta.clone()));
+        }
+        result.to_string()
+    }
+
+    fn http_status(&self, code: Code) -> u16 {
+        match code {
+            Code::PARSE | Code::INVALID_REQUEST => 400,
+            _ => 200,
+        }
+    }
+}
+
+/// A block that this revision does not know yet becomes a text that says where the content is.
+fn carried(version: ProtocolVersion, block: &ContentBlock) -> ContentBlock {
+    match block.kind() {
+        "audio" if version < ProtocolVersion::V2025_03_26 => {
+            ContentBlock::text(format!("[audio, {}]", block.member("mimeType")))
+        }
+        "resource_link" if version < ProtocolVersion::V2025_06_18 => {
+            ContentBlock::text(block.member("uri"))
+        }
+        _ => block.clone(),
+    }
+}
+
+/// At most 100 characters of a peer's text.
+fn clipped(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn words() -> ServerWords {
+        let info = Implementation {
+            name: "echo".to_owned(),
+            version: "0.1.0".to_owned(),
+        };
+        ServerWords {
+            info,
+            instructions: Some("be kind".to_owned()),
+            list_changed: false,
+        }
+    }
+
+    fn raw(json: &'static str) -> RawJson {
+        RawJson::from_static(json)
+    }
+
+    #[test]
+    fn opening_asks_for_the_newest_revision() {
+        let client = Implementation {
+            name: "hub".to_owned(),
+            version: "0.1.0".to_owned(),
+        };
+        let opening = Legacy.opening(&RequestId::Number(1), &client);
+        let sent: Value = serde_json::from_slice(&opening).unwrap();
+        assert_eq!(
+            sent,
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "hub", "version": "0.1.0"},
+            }})
+        );
+    }
+
+    #[test]
+    fn a_supported_revision_is_echoed_and_any_other_gets_the_newest() {
+        let table = [
+            (raw(r#"{"protocolVersion":"2024-11-05"}"#), Ok("2024-11-05")),
+            (
+                raw(r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#),
+                Ok("2025-06-18"),
+            ),
+            (raw(r#"{"protocolVersion":"2026-07-28"}"#), Ok("2025-11-25")),
+            (raw(r#"{"protocolVersion":"x"}"#), Ok("2025-11-25")),
+            (raw(r#"{"protocolVersion":7}"#), Err(-32602)),
+            (raw("{}"), Err(-32602)),
+            (raw("[]"), Err(-32602)),
+        ];
+        for (params, expected) in table {
+            let answer = Legacy.open(Some(&params), &words());
+            match (answer, expected) {
+                (Ok((version, result)), Ok(expected)) => {
+                    assert_eq!(version.as_str(), expected, "{params:?}");
+                    let result: Value = serde_json::from_str(&result).unwrap();
+                    assert_eq!(
+                        result,
+                        json!({"protocolVersion": expected, "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "echo", "version": "0.1.0"},
+                            "instructions": "be kind"})
+                    );
+                }
+                (Err(e), Err(code)) => assert_eq!(e.code.0, code, "{params:?}"),
+                (answer, _) => panic!("{params:?}: {answer:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn tools_that_may_change_are_declared() {
+        let dynamic = ServerWords {
+            list_changed: true,
+            ..words()
+        };
+        let params = raw(r#"{"protocolVersion":"2025-11-25"}"#);
+        let (_, result) = Legacy.open(Some(&params), &dynamic).unwrap();
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert_eq!(
+            result["capabilities"],
+            json!({"tools": {"listChanged": true}})
+        );
+    }
+
+    #[test]
+    fn an_older_revision_is_accepted_and_an_unknown_one_names_both_sides() {
+        for version in ProtocolVersion::ALL {
+            let text = format!(r#"{{"protocolVersion":"{version}","serverInfo":7}}"#);
+            let result = RawJson::serialized(&serde_json::from_str::<Value>(&text).unwrap());
+            let opened = Legacy.opened(&result.unwrap()).unwrap();
+            assert_eq!(opened.version, version);
+        }
+        for (capabilities, list_changed) in [
+            (r#"{"tools":{"listChanged":true}}"#, true),
+            (r#"{"tools":{"listChanged":false}}"#, false),
+            (r#"{"tools":{"listChanged":"true"}}"#, false),
+            (r#"{"tools":{}}"#, false),
+            (r#"{"tools":true}"#, false),
+            ("{}", false),
+            ("null", false),
+            ("1e999", false),
+        ] {
+            let text =
+                format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities}}}"#);
+            let opened = Legacy
+                .opened(&RawJson::serialized(&RawValue::from_string(text).unwrap()).unwrap())
+                .unwrap();
+            assert_eq!(opened.list_changed, list_changed, "{capabilities}");
+        }
+        let refused = Legacy
+            .opened(&raw(r#"{"protocolVersion":"1999-01-01"}"#))
+            .unwrap_err();
+        assert!(
+            refused.contains("1999-01-01") && refused.contains("2025-11-25"),
+            "{refused}"
+        );
+        assert!(Legacy.opened(&raw("{}")).is_err());
+    }
+
+    #[test]
+    fn a_result_carries_only_what_the_revision_knows() {
+        let output = ToolOutput::new()
+            .block(ContentBlock::audio(b"a", "audio/wav"))
+            .block(ContentBlock::resource_link("file:///x", "x"))
+            .structured(json!({"n": 1}));
+        let result = |version| -> Value {
+            serde_json::from_str(&Legacy.call_result(version, &output)).unwrap()
+        };
+        let oldest = result(ProtocolVersion::V2024_11_05);
+        assert_eq!(
+            oldest,
+            json!({"content": [{"type": "text", "text": "[audio, audio/wav]"},
+                {"type": "text", "text": "file:///x"}]})
+        );
+        let newest = result(ProtocolVersion::V2025_11_25);
+        assert_eq!(newest["structuredContent"], json!({"n": 1}));
+        assert_eq!(newest["content"][0]["type"], "audio");
+        assert_eq!(newest["content"][1]["type"], "resource_link");
+        assert_eq!(
+            result(ProtocolVersion::V2025_03_26)["structuredContent"],
+            Value::Null
+        );
+        let plain = ToolOutput::new().structured(7);
+        let plain = Legacy.call_result(ProtocolVersion::V2025_11_25, &plain);
+        assert_eq!(plain, r#"{"content":[]}"#);
+    }
+
+    #[test]
+    fn a_plain_output_schema_is_left_out() {
+        let tool = Tool::new("t").output_schema(json!({"type": "array"}));
+        let mut out = String::new();
+        Legacy.write_tool(ProtocolVersion::V2025_11_25, &tool, &mut out);
+        assert_eq!(
+            out,
+            r#"{"name":"t","description":"","inputSchema":{"type":"object"}}"#
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! One message with what HTTP says about it in its headers, ready for any link.
+//!
+//! Knows that there are verbs and heads; must not know how a link writes them.
+
+use bytes::Bytes;
+
+/// What HTTP does with a frame; a stdio link ignores it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Ends the session named in the head.
+    Delete,
+    /// Asks for a stream of messages: the session's own, or the rest of a reply.
+    Get,
+    /// A message of ours in the body.
+    Post,
+}
+
+/// What stands in HTTP headers beside a message; values are as written, white space trimmed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// `MCP-Protocol-Version`.
+    pub(crate) version: Option<String>,
+    /// `Mcp-Session-Id`: a secret, never shown.
+    pub(crate) session_id: Option<SessionId>,
+    /// `Last-Event-ID`: what the rest of a broken reply follows.
+    pub(crate) last_event_id: Option<Box<str>>,
+}
+
+/// A handshake-era HTTP session id. Whoever has it can act as the session's owner, so `Debug`
+/// hides it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SessionId(std::sync::Arc<str>);
+
+impl SessionId {
+    /// Takes what a peer sent, if it is visible ASCII (0x21..=0x7E) of a sane length.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        const MAX_BYTES: usize = 1024;
+        let visible = text.bytes().all(|b| (0x21..=0x7e).contains(&b));
+        (visible && !text.is_empty() && text.len() <= MAX_BYTES).then(|| Self(text.into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionId(..)")
+    }
+}
+
+/// A message and its head on the way to the peer.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) verb: Verb,
+    pub(crate) head: Head,
+    /// One JSON-RPC message; empty for verbs without one.
+    pub(crate) body: Bytes,
+}

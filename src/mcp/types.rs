@@ -1,0 +1,322 @@
+//! The objects of the protocol that this crate reads and writes.
+//!
+//! Knows their members; must not know in which revision they may be sent: that is a dialect's.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::wire::jsonrpc::{RawJson, RequestId};
+
+/// Who a client or a server is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Implementation {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) version: String,
+}
+
+/// What a client asks for in `initialize`, as far as a server uses it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InitializeParams {
+    pub(crate) protocol_version: String,
+}
+
+/// The answer to `initialize`, read leniently.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InitializeResult {
+    pub(crate) protocol_version: String,
+    /// Whatever stands there.
+    #[serde(default)]
+    pub(crate) capabilities: Option<Box<RawValue>>,
+}
+
+/// `params` of `tools/call`, as a server reads them; the raw parts borrow from the message.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CallParams<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(crate) arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    pub(crate) meta: Option<&'a RawValue>,
+}
+
+/// The part of a request's `_meta` that a server uses. The token may be of any JSON type here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RequestMeta<'a> {
+    #[serde(borrow, default)]
+    pub(crate) progress_token: Option<&'a RawValue>,
+}
+
+/// `params` of `notifications/cancelled`. The reason is for people: an odd one spoils no cancel, so
+/// it is not read.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CancelledParams {
+    pub(crate) request_id: RequestId,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<Cow<'static, str>>,
+}
+
+/// `params` of `notifications/progress`, raw: tokens and numbers come in many spellings.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProgressParams<'a> {
+    #[serde(borrow)]
+    pub(crate) progress_token: &'a RawValue,
+    #[serde(borrow, default)]
+    pub(crate) progress: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) total: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) message: Option<&'a RawValue>,
+}
+
+/// One page of `tools/list`, its tools raw so that a bad one spoils no other.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolsPage<'a> {
+    /// Null is what some servers write for an empty list.
+    #[serde(borrow, default)]
+    pub(crate) tools: Option<Vec<&'a RawValue>>,
+    #[serde(default)]
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// A tool as a server describes it. Everything but the name is as it was sent.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolDescription {
+    pub(crate) name: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) input_schema: Option<RawJson>,
+    pub(crate) output_schema: Option<RawJson>,
+    pub(crate) annotations: Option<RawJson>,
+    pub(crate) meta: Option<RawJson>,
+    pub(crate) raw: RawJson,
+}
+
+impl ToolDescription {
+    /// Reads one entry of a page; says why if it cannot be used.
+    pub(crate) fn read(raw: RawJson) -> Result<Self, &'static str> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Members<'a> {
+            #[serde(borrow, default)]
+            name: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            title: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            description: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            input_schema: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            output_schema: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            annotations: Option<&'a RawValue>,
+            #[serde(borrow, default, rename = "_meta")]
+            meta: Option<&'a RawValue>,
+        }
+        if !raw.is_object() {
+            return Err("it is not an object");
+        }
+        let members: Members<'_> = raw.deserialize().map_err(|_| "it has a member twice")?;
+        let text = |member: Option<&RawValue>| -> Option<String> {
+            member.and_then(|raw| serde_json::from_str(raw.get()).ok())
+        };
+        let keep = |member: Option<&RawValue>| member.map(|part| raw.part(part));
+        let annotated_title = members.annotations.and_then(|annotations| {
+            let annotations: Value = serde_json::from_str(annotations.get()).ok()?;
+            annotations.get("title")?.as_str().map(str::to_owned)
+        });
+        let name = text(members.name).ok_or("it has no name")?;
+        if name.is_empty() {
+            return Err("its name is empty");
+        }
+        Ok(Self {
+            name,
+            title: text(members.title).or(annotated_title),
+            description: text(members.description),
+            input_schema: keep(members.input_schema),
+            output_schema: keep(members.output_schema),
+            annotations: keep(members.annotations),
+            meta: keep(members.meta),
+            raw: raw.clone(),
+        })
+    }
+
+    /// Whether the output schema describes an object with the one property `result`: what servers
+    /// wrap around a result that is no object.
+    pub(crate) fn wraps_result(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Schema<'a> {
+            #[serde(borrow)]
+            properties: std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>,
+        }
+        self.output_schema.as_ref().is_some_and(|schema| {
+            schema.object::<Schema<'_>>().is_ok_and(|schema| {
+                schema.properties.len() == 1 && schema.properties.contains_key("result")
+            })
+        })
+    }
+}
+
+/// The result of `tools/call`, as a client reads it: raw parts borrow from the message.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CallResult<'a> {
+    #[serde(borrow, default)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) structured_content: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(crate) is_error: Option<Value>,
+    #[serde(borrow, default)]
+    pub(crate) task: Option<&'a RawValue>,
+}
+
+/// One block of a tool's result: a text, an image, a sound, a resource or a link to one.
+///
+/// ```
+/// use agent_hub_kit::ContentBlock;
+///
+/// let blocks = vec![ContentBlock::text("a red dot"), ContentBlock::image(b"\x89PNG", "image/png")];
+/// # assert_eq!(blocks.len(), 2);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ContentBlock(Map<String, Value>);
+
+impl ContentBlock {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::of("text", [("text", text.into())])
+    }
+
+    /// An image: its bytes and its media type.
+    pub fn image(bytes: impl AsRef<[u8]>, media_type: impl Into<String>) -> Self {
+        Self::of(
+            "image",
+            [("data", base64(bytes)), ("mimeType", media_type.into())],
+        )
+    }
+
+    /// A sound: its bytes and its media type.
+    pub fn audio(bytes: impl AsRef<[u8]>, media_type: impl Into<String>) -> Self {
+        Self::of(
+            "audio",
+            [("data", base64(bytes)), ("mimeType", media_type.into())],
+        )
+    }
+
+    /// A text resource with its content.
+    pub fn text_resource(
+        uri: impl Into<String>,
+        media_type: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
+        let resource = json!({
+            "uri": uri.into(), "mimeType": media_type.into(), "text": text.into(),
+        });
+        Self::of("resource", [("resource", resource)])
+    }
+
+    /// A binary resource with its content.
+    pub fn blob_resource(
+        uri: impl Into<String>,
+        media_type: impl Into<String>,
+        bytes: impl AsRef<[u8]>,
+    ) -> Self {
+        let resource = json!({
+            "uri": uri.into(), "mimeType": media_type.into(), "blob": base64(bytes),
+        });
+        Self::of("resource", [("resource", resource)])
+    }
+
+    /// A link to a resource that is not sent along.
+    pub fn resource_link(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::of(
+            "resource_link",
+            [("uri", uri.into()), ("name", name.into())],
+        )
+    }
+
+    /// Sets any further member, such as `annotations`, `title` or `_meta`.
+    pub fn with(mut self, member: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.0.insert(member.into(), value.into());
+        self
+    }
+
+    fn of<V: Into<Value>, const N: usize>(kind: &str, members: [(&str, V); N]) -> Self {
+        let mut block = Map::new();
+        block.insert("type".to_owned(), kind.into());
+        for (name, value) in members {
+            block.insert(name.to_owned(), value.into());
+        }
+        Self(block)
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        self.member("type")
+    }
+
+    pub(crate) fn member(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+fn base64(bytes: impl AsRef<[u8]>) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// The whole result of a tool: blocks, structured content, and whether it failed.
+///
+/// Most handlers return something that becomes one by itself
+/// ([`IntoToolOutput`](crate::IntoToolOutput)); this is for full control.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolOutput {
+    pub(crate) content: Vec<ContentBlock>,
+    pub(crate) structured: Option<Value>,
+    pub(crate) is_error: bool,
+    pub(crate) meta: Option<Map<String, Value>>,
+}
+
+impl ToolOutput {
+    /// A result without any content.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a block.
+    pub fn block(mut self, block: ContentBlock) -> Self {
+        self.content.push(block);
+        self
+    }
+
+    /// Sets the structured content. Protocol revisions before 2025-06-18 do not carry it, and
+    /// those before 2026-07-28 carry only objects; a text block with the same JSON reaches
+    /// everyone.
+    pub fn structured(mut self, value: impl Into<Value>) -> Self {
+        self.structured = Some(value.into());
+        self
+    }
+
+    /// Marks the result as a failure that a model can act on.
+    pub fn failed(mut self) -> Self {
+        self.is_error = true;
+        self
+    }
+
+    /// Sets the `_meta` of the result. Keys need a prefix of your own, such as `example.com/x`.
+    pub fn meta(mut self, meta: Map<String, Value>) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+}
