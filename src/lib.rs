@@ -7,6 +7,7 @@ mod error;
 mod event;
 mod limits;
 mod mcp;
+mod session;
 mod wire;
 pub use error::{Error, Place, Result, Source};
 pub use event::{

@@ -1,0 +1,177 @@
+//! One call, seen by its caller: messages in, events out, one of them terminal.
+//!
+//! Owns what a message of the peer means to a call; must not know how it arrived. Small enough to
+//! sit beside the reader of a reply stream, so that an event touches no shared table.
+
+use serde_json::Value;
+
+use super::progress::decode_progress;
+use crate::error::{Error, Place};
+use crate::event::{Content, StreamEvent};
+use crate::mcp::types::CallResult;
+use crate::wire::jsonrpc::{Code, ErrorObject, Message, Outcome, RawJson, Response};
+
+/// The rules of one call in flight.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) id: i64,
+    /// The tool wraps a result that is no object in one with the key `result`.
+    pub(crate) wraps_result: bool,
+    pub(crate) place: Place,
+}
+
+/// What a message means to a call.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// The caller sees this.
+    Event(StreamEvent),
+    /// It is not about this call.
+    Foreign(Message),
+}
+
+impl Call {
+    pub(crate) fn judge(&self, message: Message) -> Judged {
+        match message {
+            Message::Notification(note) if *note.method == *"notifications/progress" => {
+                match note.params.as_ref().and_then(decode_progress) {
+                    Some((token, event)) if token.as_number() == Some(self.id) => {
+                        Judged::Event(event)
+                    }
+                    _ => Judged::Foreign(Message::Notification(note)),
+                }
+            }
+            Message::Response(response) if self.is_answered_by(&response) => {
+                Judged::Event(self.end(response.outcome))
+            }
+            other => Judged::Foreign(other),
+        }
+    }
+
+    fn is_answered_by(&self, response: &Response) -> bool {
+        response.id.as_ref().and_then(|id| id.as_number()) == Some(self.id)
+    }
+
+    /// The terminal event for an answer that is known to be this call's.
+    pub(crate) fn end(&self, outcome: Outcome) -> StreamEvent {
+        match outcome {
+            Outcome::Error(error) => self.fail(rpc_error(error)),
+            Outcome::Malformed(detail) => {
+                self.fail(Error::protocol(format!("a malformed answer: {detail}")))
+            }
+            Outcome::Result(result) => self.result(result),
+        }
+    }
+
+    /// The terminal event for a failure.
+    pub(crate) fn fail(&self, error: Error) -> StreamEvent {
+        StreamEvent::failure(error.at(&self.place))
+    }
+
+    fn result(&self, raw: RawJson) -> StreamEvent {
+        if !raw.is_object() {
+            return self.fail(Error::protocol("the result of the call is not an object"));
+        }
+        let parsed: CallResult<'_> = match raw.deserialize() {
+            Ok(parsed) => parsed,
+            Err(e) => {
+                return self.fail(Error::protocol(format!("an odd result of the call: {e}")));
+            }
+        };
+        if parsed.task.is_some() {
+            return self.fail(Error::protocol(
+                "a task result, which this client does not support",
+            ));
+        }
+        let failed = matches!(parsed.is_error, Some(Value::Bool(true)));
+        let content = self.content(&raw, &parsed, failed);
+        let sent = Content::json(raw.clone().into_shared());
+        if !failed {
+            return StreamEvent::result(content, sent);
+        }
+        let content = match content.as_str() {
+            _ if content.is_null() => Content::text("the tool failed without a message"),
+            Some(text) if text.trim().is_empty() => {
+                Content::text("the tool failed without a message")
+            }
+            _ => content,
+        };
+        let error = Error::Tool {
+            place: self.place.clone(),
+            content: Box::new(content.value()),
+        };
+        StreamEvent::tool_failure(content, error, sent)
+    }
+
+    /// Structured content if there is some; else nothing, a text, or the blocks.
+    fn content(&self, raw: &RawJson, result: &CallResult<'_>, failed: bool) -> Content {
+        if let Some(structured) = result.structured_content {
+            let whole = Content::json(raw.part(structured).into_shared());
+            if self.wraps_result
+                && !failed
+                && structured.get().starts_with('{')
+                && let Ok(members) = whole.deserialize::<Wrapped>()
+            {
+                return members.result;
+            }
+            return whole;
+        }
+        let Some(blocks) = result.content else {
+            return Content::NULL;
+        };
+        let blocks = Content::json(raw.part(blocks).into_shared());
+        // Read with what a value cannot hold mended, for one odd block must not hide the texts.
+        let Value::Array(listed) = blocks.value() else {
+            return blocks;
+        };
+        let texts: Option<Vec<&str>> = listed
+            .iter()
+            .map(|block| match block.get("type").and_then(Value::as_str) {
+                Some("text") => block.get("text").and_then(Value::as_str),
+                _ => None,
+            })
+            .collect();
+        match texts {
+            Some(texts) if texts.is_empty() => Content::NULL,
+            Some(texts) => Content::text(texts.join("\n")),
+            None => blocks,
+        }
+    }
+}
+
+/// An object whose only member is `result`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wrapped {
+    #[serde(deserialize_with = "raw_content")]
+    result: Content,
+}
+
+fn raw_content<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Content, D::Error> {
+    let raw: Box<serde_json::value::RawValue> = serde::Deserialize::deserialize(deserializer)?;
+    Ok(Content::json(String::from(Box::<str>::from(raw)).into()))
+}
+
+/// A peer's error as ours; the code for a cancelled request is a cancel.
+pub(crate) fn rpc_error(error: ErrorObject) -> Error {
+    if error.code == Code::CANCELLED {
+        return Error::Cancelled {
+            place: Place::default(),
+        };
+    }
+    /// What we keep of a peer's text.
+    const MAX_MESSAGE_CHARS: usize = 4_000;
+    let message: String = error.message.chars().take(MAX_MESSAGE_CHARS).collect();
+    // Mended where a value cannot hold it, so that one odd number does not cost all the rest.
+    let data = error
+        .data
+        .map(|data| Box::new(Content::json(data.into_shared()).value()));
+    Error::Rpc {
+        place: Place::default(),
+        code: error.code.0,
+        message: message.into(),
+        data,
+    }
+}
+
+#[cfg(test)]
+mod tests;

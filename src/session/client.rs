@@ -1,0 +1,498 @@
+//! A client's side of one connection: opening, requests in flight, routing of what comes back.
+//!
+//! Owns the state of the connection; must not know what carries its frames or who reads its
+//! events. Over HTTP a call's own reply is judged by its [`Call`] without coming here; this
+//! machine sees its start, its end, and messages that arrived on another's reply.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::call::Call;
+use super::pending::Pending;
+use super::tools::Listing;
+use crate::error::{Error, Place};
+use crate::event::StreamEvent;
+use crate::limits::Limits;
+use crate::mcp::era::{Dialect, HttpCancel, Opened, opening_dialect};
+use crate::mcp::frame::{Frame, Head, SessionId, Verb};
+use crate::mcp::types::{CancelledParams, Implementation, ToolDescription};
+use crate::wire::jsonrpc::{self, RawJson, RequestId};
+
+mod incoming;
+
+#[derive(Debug)]
+pub(crate) struct ClientSession {
+    client: Implementation,
+    place: Place,
+    limits: Limits,
+    dialect: &'static dyn Dialect,
+    phase: Phase,
+    /// How often the connection was opened: tells a lost session from the one that replaced it.
+    generation: u64,
+    /// How often it was tried to open it.
+    attempts: u64,
+    /// How many requests were answered, the opening not counted.
+    answered: u64,
+    /// Outlives the session, since a peer may still quote it.
+    last_session: Option<SessionId>,
+    pending: Pending<Work>,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    New,
+    /// `session` is what the head of the answer said; it counts once the answer is a result.
+    Opening {
+        id: i64,
+        session: Option<SessionId>,
+    },
+    Confirming(Live),
+    Open(Live),
+    Closed,
+}
+
+/// What an open connection is.
+#[derive(Debug)]
+struct Live {
+    opened: Opened,
+    session: Option<SessionId>,
+}
+
+/// What a request is about. `named` is the number of the session whose id it carries, if any.
+#[derive(Debug)]
+enum Work {
+    Call {
+        call: Call,
+        timeout: Option<Duration>,
+        named: Option<u64>,
+    },
+    /// `list` is the id that the connection's user knows the whole list by.
+    List {
+        list: i64,
+        listing: Listing,
+        named: Option<u64>,
+    },
+    Open,
+}
+
+/// What the driver does next.
+#[derive(Debug)]
+pub(crate) enum Output {
+    Event(Event),
+    /// Send this frame. Its reply belongs to `owner`. If it tells the peer that the call `ends` is
+    /// over, that call's reply may be hung up once this is delivered.
+    Send {
+        frame: Frame,
+        owner: Owner,
+        ends: Option<i64>,
+    },
+}
+
+/// Whose reply it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The message that completes the opening.
+    Confirmation,
+    /// A message without an answer, whose delivery nobody waits for.
+    Nobody,
+    Request(i64),
+}
+
+/// What the connection's user learns.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// An event of a call that did not come through the call's own reply.
+    Call {
+        id: i64,
+        event: StreamEvent,
+    },
+    /// `lost` is the number of the session that the peer lost meanwhile, as in
+    /// [`Refusal::SessionLost`].
+    Listed {
+        id: i64,
+        tools: Result<Vec<ToolDescription>, Error>,
+        lost: Option<u64>,
+    },
+    Opened(Result<(), Error>),
+    ToolsChanged,
+    Warning(String),
+}
+
+/// What to do with a reply whose head is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Drain a little of it; nothing in it matters.
+    Ignore,
+    /// Feed its messages to [`ClientSession::handle_message`], then its end.
+    Read,
+    /// Read it as text for [`ClientSession::handle_refusal`].
+    Refused,
+}
+
+/// What became of a request that was refused.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The request failed; its caller sees this.
+    Call(StreamEvent),
+    /// It is told through an output, or matters to nobody.
+    Noted,
+    /// The peer lost the session that was opened as number `generation`. The request was not
+    /// processed: open again and repeat it. If it was repeated already, its caller sees `event`.
+    SessionLost { generation: u64, event: StreamEvent },
+}
+
+/// A call that begins.
+#[derive(Debug)]
+pub(crate) struct CallStart {
+    pub(crate) call: Call,
+    pub(crate) frame: Frame,
+}
+
+/// What to call, and how.
+#[derive(Debug)]
+pub(crate) struct CallSpec<'a> {
+    pub(crate) tool: &'a str,
+    /// An object.
+    pub(crate) arguments: &'a RawJson,
+    /// Whether events are wanted, and so a progress token is sent.
+    pub(crate) events: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) wraps_result: bool,
+    pub(crate) place: &'a Place,
+}
+
+impl ClientSession {
+    pub(crate) fn new(client: Implementation, place: Place, limits: Limits) -> Self {
+        Self {
+            client,
+            place,
+            limits,
+            dialect: opening_dialect(),
+            phase: Phase::New,
+            generation: 0,
+            attempts: 0,
+            answered: 0,
+            last_session: None,
+            pending: Pending::new(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The next thing to do. Call it until it gives `None` after each input.
+    pub(crate) fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due. Changes with every call.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.pending.next_deadline()
+    }
+
+    /// How often this connection was opened.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Which attempt to open the connection it lives from; `None` when it has to be opened.
+    pub(crate) fn attempt(&self) -> Option<u64> {
+        (!matches!(self.phase, Phase::New)).then_some(self.attempts)
+    }
+
+    /// How many requests the peer has answered on a shared link, openings not counted.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// The id of the session that was opened last: a secret.
+    pub(crate) fn last_session(&self) -> Option<&SessionId> {
+        self.last_session.as_ref()
+    }
+
+    /// What the peer said of itself; `None` while the connection is not open.
+    pub(crate) fn opened(&self) -> Option<&Opened> {
+        match &self.phase {
+            Phase::Open(live) => Some(&live.opened),
+            _ => None,
+        }
+    }
+
+    /// Whether the reply of `owner` can still say anything of interest.
+    pub(crate) fn awaits(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Request(id) if self.pending.contains(id))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Opens the connection, or opens it again after the peer lost the session. While it opens
+    /// there is nothing more to do: one [`Event::Opened`] is on its way.
+    pub(crate) fn open(&mut self) {
+        match self.phase {
+            Phase::Closed => return self.tell(Event::Opened(Err(closed().at(&self.place)))),
+            Phase::Opening { .. } | Phase::Confirming(_) => return,
+            Phase::New | Phase::Open(_) => {}
+        }
+        self.attempts += 1;
+        let id = self.pending.insert(None, |_| Work::Open);
+        self.phase = Phase::Opening { id, session: None };
+        let body = self.dialect.opening(&RequestId::Number(id), &self.client);
+        self.post(Head::default(), body, Owner::Request(id), None);
+    }
+
+    /// Asks for the tools, all pages. The answer is an [`Event::Listed`] with this id.
+    pub(crate) fn list(&mut self) -> i64 {
+        let named = self.named();
+        let id = self.pending.insert(None, |list| Work::List {
+            list,
+            listing: Listing::new(),
+            named,
+        });
+        match self.phase {
+            Phase::Open(_) => self.ask_page(id, None),
+            _ => self.end_list(id, Err(closed().at(&self.place))),
+        }
+        id
+    }
+
+    /// Nobody waits for this list any more: no further page is asked for.
+    pub(crate) fn forget_list(&mut self, id: i64) {
+        let is_it = |work: &Work| matches!(work, Work::List { list, .. } if *list == id);
+        if let Some(page) = self.pending.find_work(is_it) {
+            self.pending.remove(page);
+        }
+    }
+
+    fn ask_page(&mut self, id: i64, cursor: Option<&str>) {
+        let params = match cursor {
+            Some(cursor) => serde_json::json!({ "cursor": cursor }),
+            None => serde_json::json!({}),
+        };
+        let body = jsonrpc::encode_request(&RequestId::Number(id), "tools/list", &params);
+        self.post(self.head(), body, Owner::Request(id), None);
+    }
+
+    /// Begins a call. The frame is sent and its reply read by the caller, who tells the end
+    /// through [`finish`](Self::finish), [`cancel`](Self::cancel) or a refusal.
+    pub(crate) fn call(&mut self, spec: &CallSpec<'_>, now: Instant) -> Result<CallStart, Error> {
+        let Phase::Open(_) = self.phase else {
+            return Err(closed().at(spec.place));
+        };
+        let named = self.named();
+        let deadline = spec.timeout.and_then(|timeout| now.checked_add(timeout));
+        let rules = |id| Call {
+            id,
+            wraps_result: spec.wraps_result,
+            place: spec.place.clone(),
+        };
+        let id = self.pending.insert(deadline, |id| Work::Call {
+            call: rules(id),
+            timeout: spec.timeout,
+            named,
+        });
+        let mut params = serde_json::json!({ "name": spec.tool }).to_string();
+        params.pop();
+        params.push_str(",\"arguments\":");
+        params.push_str(spec.arguments.as_str());
+        if spec.events {
+            params.push_str(&format!(",\"_meta\":{{\"progressToken\":{id}}}"));
+        }
+        params.push('}');
+        let body = jsonrpc::encode_raw_request(&RequestId::Number(id), "tools/call", &params);
+        Ok(CallStart {
+            call: rules(id),
+            frame: Frame {
+                verb: Verb::Post,
+                head: self.head(),
+                body,
+            },
+        })
+    }
+
+    /// The frame that asks for the rest of a request's reply, after the event of that id. `None`
+    /// if there is nothing to be had: the request is over, or the session it was sent in.
+    pub(crate) fn resume(&mut self, id: i64, after: Box<str>) -> Option<Frame> {
+        let (Work::Call { named, .. } | Work::List { named, .. }) = *self.pending.work(id)? else {
+            return None;
+        };
+        let same = matches!(self.phase, Phase::Open(_)) && named == self.named();
+        (same && self.dialect.has_sessions()).then(|| Frame {
+            verb: Verb::Get,
+            head: Head {
+                last_event_id: Some(after),
+                ..self.head()
+            },
+            body: Bytes::new(),
+        })
+    }
+
+    /// The frame that asks for the session's own stream, if the peer has something to say there.
+    pub(crate) fn stream(&self) -> Option<Frame> {
+        let wanted = self.opened()?.list_changed && self.dialect.has_sessions();
+        wanted.then(|| Frame {
+            verb: Verb::Get,
+            head: self.head(),
+            body: Bytes::new(),
+        })
+    }
+
+    /// The call's terminal event was given to its caller.
+    pub(crate) fn finish(&mut self, id: i64) {
+        self.take_call(id);
+    }
+
+    /// Gives a call up and tells the peer.
+    pub(crate) fn cancel(&mut self, id: i64, reason: &'static str) {
+        if self.take_call(id).is_some() {
+            self.send_cancel(id, reason);
+        }
+    }
+
+    /// The same for a failure of this side; gives the call's terminal event. `None` if it is over.
+    pub(crate) fn give_up(
+        &mut self,
+        id: i64,
+        reason: &'static str,
+        error: Error,
+    ) -> Option<StreamEvent> {
+        let call = self.take_call(id)?;
+        self.send_cancel(id, reason);
+        Some(call.fail(error))
+    }
+
+    /// Forgets a call, if it is one and pending: any other request has an end to be told.
+    fn take_call(&mut self, id: i64) -> Option<Call> {
+        if !matches!(self.pending.work(id), Some(Work::Call { .. })) {
+            return None;
+        }
+        match self.pending.remove(id)? {
+            Work::Call { call, .. } => Some(call),
+            Work::List { .. } | Work::Open => None,
+        }
+    }
+
+    fn send_cancel(&mut self, id: i64, reason: &'static str) {
+        if !matches!(self.phase, Phase::Open(_)) {
+            return;
+        }
+        match self.dialect.http_cancel() {
+            HttpCancel::Notification => {
+                let params = CancelledParams {
+                    request_id: RequestId::Number(id),
+                    reason: Some(reason.into()),
+                };
+                let body = jsonrpc::encode_notification("notifications/cancelled", Some(&params));
+                self.post(self.head(), body, Owner::Nobody, Some(id));
+            }
+        }
+    }
+
+    /// Ends the connection: every call fails and is cancelled, and a session of the peer is given
+    /// up.
+    pub(crate) fn close(&mut self) {
+        for (id, work) in self.pending.drain() {
+            match work {
+                Work::Call { call, .. } => {
+                    self.send_cancel(id, "closed");
+                    self.tell(Event::Call {
+                        id,
+                        event: call.fail(closed()),
+                    });
+                }
+                Work::List { list, .. } => {
+                    self.tell(Event::Listed {
+                        id: list,
+                        tools: Err(closed().at(&self.place)),
+                        lost: None,
+                    });
+                }
+                Work::Open => self.tell(Event::Opened(Err(closed().at(&self.place)))),
+            }
+        }
+        if matches!(self.phase, Phase::Confirming(_)) {
+            self.tell(Event::Opened(Err(closed().at(&self.place))));
+        }
+        self.leave(self.head());
+        self.phase = Phase::Closed;
+    }
+
+    /// Gives the session in a head up, if there is one.
+    fn leave(&mut self, head: Head) {
+        if head.session_id.is_some() && self.dialect.has_sessions() {
+            let frame = Frame {
+                verb: Verb::Delete,
+                head,
+                body: Bytes::new(),
+            };
+            self.outputs.push_back(Output::Send {
+                frame,
+                owner: Owner::Nobody,
+                ends: None,
+            });
+        }
+    }
+
+    /// A deadline may have come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        while let Some((id, work)) = self.pending.pop_expired(now) {
+            if let Work::Call { call, timeout, .. } = work {
+                self.send_cancel(id, "timeout");
+                let error = Error::timeout("timeout", timeout.unwrap_or_default());
+                self.tell(Event::Call {
+                    id,
+                    event: call.fail(error),
+                });
+            }
+        }
+    }
+
+    /// The number of the session that a request names now.
+    fn named(&self) -> Option<u64> {
+        let named = self.head().session_id.is_some();
+        named.then_some(self.generation)
+    }
+
+    fn head(&self) -> Head {
+        match &self.phase {
+            Phase::Confirming(live) | Phase::Open(live) => self
+                .dialect
+                .head(live.opened.version, live.session.as_ref()),
+            _ => Head::default(),
+        }
+    }
+
+    fn post(&mut self, head: Head, body: Bytes, owner: Owner, ends: Option<i64>) {
+        let frame = Frame {
+            verb: Verb::Post,
+            head,
+            body,
+        };
+        self.outputs.push_back(Output::Send { frame, owner, ends });
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+}
+
+fn closed() -> Error {
+    Error::closed("connection")
+}
+
+/// What a call sees whose reply ended without an answer.
+pub(crate) fn early_end() -> Error {
+    Error::transport(EARLY_END)
+}
+
+pub(crate) const EARLY_END: &str = "the connection closed before the response";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,410 @@
+//! What the peer says: heads, refusals, messages, and the end of replies.
+//!
+//! Owns what each of them means to what is pending; must not know how a request is begun.
+
+use bytes::Bytes;
+
+use super::super::call::rpc_error;
+use super::super::progress::decode_progress;
+use super::super::tools::Page;
+use super::{ClientSession, Event, Live, Owner, Phase, Refusal, Step, Work, closed, early_end};
+use crate::error::{Error, Place};
+use crate::mcp::era::dialect;
+use crate::mcp::frame::{Head, SessionId};
+use crate::wire::jsonrpc::{
+    self, Code, ErrorObject, Incoming, Message, Outcome, Request, RequestId, Response,
+};
+
+impl ClientSession {
+    /// The head of a reply is there.
+    pub(crate) fn handle_head(
+        &mut self,
+        owner: Owner,
+        status: u16,
+        session: Option<SessionId>,
+    ) -> Step {
+        let good = (200..300).contains(&status);
+        match owner {
+            Owner::Nobody => Step::Ignore,
+            Owner::Confirmation if good => {
+                self.confirmed();
+                Step::Ignore
+            }
+            Owner::Confirmation => Step::Refused,
+            Owner::Request(id) => {
+                if let Phase::Opening {
+                    id: opening,
+                    session: candidate,
+                } = &mut self.phase
+                    && *opening == id
+                {
+                    *candidate = session;
+                }
+                if good { Step::Read } else { Step::Refused }
+            }
+        }
+    }
+
+    fn confirmed(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::New) {
+            Phase::Confirming(live) => {
+                self.generation += 1;
+                self.tell(Event::Opened(Ok(())));
+                Phase::Open(live)
+            }
+            other => other,
+        };
+    }
+
+    /// A reply's status was no success. `body` is what it held, cut to a bound.
+    pub(crate) fn handle_refusal(
+        &mut self,
+        owner: Owner,
+        status: u16,
+        authenticate: Option<&str>,
+        body: &str,
+    ) -> Refusal {
+        let error = self.refusal_error(status, authenticate, body);
+        let lost = means_lost_session(status, body);
+        match owner {
+            Owner::Nobody => Refusal::Noted,
+            Owner::Confirmation => {
+                if matches!(self.phase, Phase::Confirming(_)) {
+                    self.fail_opening(error);
+                }
+                Refusal::Noted
+            }
+            Owner::Request(id) => match self.pending.remove(id) {
+                None => Refusal::Noted,
+                Some(Work::Open) => {
+                    self.fail_opening(error);
+                    Refusal::Noted
+                }
+                Some(Work::List { list, named, .. }) => {
+                    self.tell(Event::Listed {
+                        id: list,
+                        tools: Err(error.at(&self.place)),
+                        lost: named.filter(|_| lost),
+                    });
+                    Refusal::Noted
+                }
+                Some(Work::Call { call, named, .. }) => {
+                    let event = call.fail(error);
+                    match named.filter(|_| lost) {
+                        Some(generation) => Refusal::SessionLost { generation, event },
+                        None => Refusal::Call(event),
+                    }
+                }
+            },
+        }
+    }
+
+    /// A JSON-RPC error in the body wins over the status, whatever the status is.
+    fn refusal_error(&self, status: u16, authenticate: Option<&str>, body: &str) -> Error {
+        let answer = jsonrpc::decode(
+            &Bytes::copy_from_slice(body.as_bytes()),
+            self.limits.max_json_depth,
+        );
+        if let Ok(Incoming::One(Message::Response(Response {
+            outcome: Outcome::Error(e),
+            ..
+        }))) = answer
+            && !matches!(status, 401 | 403)
+        {
+            return rpc_error(e);
+        }
+        const MAX_EXCERPT_CHARS: usize = 300;
+        let mut detail: String = body.chars().take(MAX_EXCERPT_CHARS).collect();
+        if let Some(authenticate) = authenticate {
+            let challenge: String = authenticate.chars().take(MAX_EXCERPT_CHARS).collect();
+            detail = format!("WWW-Authenticate: {challenge}");
+        }
+        Error::Http {
+            place: Place::default(),
+            status,
+            detail: detail.into(),
+        }
+    }
+
+    /// A message arrived, on the reply of `owner`.
+    pub(crate) fn handle_message(&mut self, bytes: &Bytes, owner: Owner) {
+        match jsonrpc::decode(bytes, self.limits.max_json_depth) {
+            Ok(Incoming::One(message)) => self.handle_decoded(message, owner),
+            Ok(Incoming::Batch(members)) => {
+                for member in members {
+                    match member {
+                        Ok(message) => self.handle_decoded(message, owner),
+                        Err(invalid) => self.warn_of(&invalid.detail),
+                    }
+                }
+            }
+            Err(invalid) => self.warn_of(&invalid.detail),
+        }
+    }
+
+    fn warn_of(&mut self, detail: &str) {
+        self.tell(Event::Warning(format!("skipped a message: {detail}")));
+    }
+
+    /// As [`handle_message`](Self::handle_message), for a message that is decoded already.
+    pub(crate) fn handle_decoded(&mut self, message: Message, owner: Owner) {
+        if self.is_closed() {
+            return;
+        }
+        match message {
+            Message::Notification(note) => match &*note.method {
+                "notifications/progress" => self.route_progress(Message::Notification(note)),
+                "notifications/tools/list_changed" => self.tell(Event::ToolsChanged),
+                _ => {}
+            },
+            Message::Request(request) => self.answer(&request),
+            Message::Response(response) => self.route_response(response, owner),
+        }
+    }
+
+    fn route_progress(&mut self, message: Message) {
+        let Message::Notification(note) = &message else {
+            return;
+        };
+        let token = note.params.as_ref().and_then(decode_progress);
+        let Some((token, event)) = token else { return };
+        if let Some(id) = self.pending.find(&token)
+            && let Some(Work::Call { .. }) = self.pending.work(id)
+        {
+            self.tell(Event::Call { id, event });
+        }
+    }
+
+    fn route_response(&mut self, response: Response, owner: Owner) {
+        let failed = !matches!(response.outcome, Outcome::Result(_));
+        let id = match (&response.id, owner) {
+            (Some(id), _) if let Some(id) = self.pending.find(id) => id,
+            // An error whose id the peer could not read, or made up, belongs to the request whose
+            // reply it is in. One with an id that we once used is late.
+            (id, Owner::Request(own))
+                if failed
+                    && !id
+                        .as_ref()
+                        .and_then(RequestId::as_number)
+                        .is_some_and(|id| self.pending.was_issued(id)) =>
+            {
+                own
+            }
+            _ => return,
+        };
+        match self.pending.work(id) {
+            Some(Work::Call { .. } | Work::List { .. }) => self.answered += 1,
+            Some(Work::Open) | None => {}
+        }
+        match self.pending.work(id) {
+            None => {}
+            Some(Work::Open) => {
+                self.pending.remove(id);
+                self.handle_opened(id, response.outcome);
+            }
+            Some(Work::Call { .. }) => {
+                if let Some(Work::Call { call, .. }) = self.pending.remove(id) {
+                    self.tell(Event::Call {
+                        id,
+                        event: call.end(response.outcome),
+                    });
+                }
+            }
+            Some(Work::List { .. }) => self.handle_page(id, response.outcome),
+        }
+    }
+
+    fn handle_opened(&mut self, id: i64, outcome: Outcome) {
+        let session = match &mut self.phase {
+            Phase::Opening {
+                id: opening,
+                session,
+            } if *opening == id => session.take(),
+            _ => return,
+        };
+        let answered = matches!(outcome, Outcome::Result(_));
+        let opened = match outcome {
+            Outcome::Result(result) => self.dialect.opened(&result).map_err(Error::protocol),
+            Outcome::Error(error) => Err(rpc_error(error)),
+            Outcome::Malformed(detail) => Err(Error::protocol(detail)),
+        };
+        match opened {
+            Ok(opened) => {
+                self.dialect = dialect(opened.version);
+                self.last_session.clone_from(&session);
+                self.phase = Phase::Confirming(Live { opened, session });
+                let body = self.dialect.confirmation();
+                self.post(self.head(), body, Owner::Confirmation, None);
+            }
+            Err(e) => {
+                // The peer believes that it is open.
+                self.leave(Head {
+                    session_id: session.filter(|_| answered),
+                    ..Head::default()
+                });
+                self.fail_opening(e);
+            }
+        }
+    }
+
+    fn fail_opening(&mut self, error: Error) {
+        if !self.is_closed() {
+            self.leave(self.head());
+            self.phase = Phase::New;
+        }
+        self.tell(Event::Opened(Err(error.at(&self.place))));
+    }
+
+    fn handle_page(&mut self, id: i64, outcome: Outcome) {
+        let result = match outcome {
+            Outcome::Result(result) => result,
+            // A server without tools may not know the method at all.
+            Outcome::Error(e) if e.code == Code::METHOD_NOT_FOUND => {
+                return self.end_list(id, Ok(()));
+            }
+            Outcome::Error(e) if e.code == Code::INVALID_PARAMS && self.restart_list(id) => return,
+            Outcome::Error(e) => return self.end_list(id, Err(rpc_error(e))),
+            Outcome::Malformed(detail) => return self.end_list(id, Err(Error::protocol(detail))),
+        };
+        let Some(Work::List { listing, .. }) = self.pending.work(id) else {
+            return;
+        };
+        let page = listing.add(&result, self.limits.max_tool_pages, self.limits.max_tools);
+        for warning in listing.take_warnings() {
+            self.tell(Event::Warning(warning));
+        }
+        match page {
+            Ok(Page::Last) => self.end_list(id, Ok(())),
+            Ok(Page::More(cursor)) => self.ask_again(id, Some(&cursor)),
+            Err(e) => self.end_list(id, Err(e)),
+        }
+    }
+
+    /// A peer that refuses its own cursor has changed its list meanwhile.
+    fn restart_list(&mut self, id: i64) -> bool {
+        let again = match self.pending.work(id) {
+            Some(Work::List { listing, .. }) => listing.restart(),
+            _ => false,
+        };
+        if again {
+            self.ask_again(id, None);
+        }
+        again
+    }
+
+    /// Asks for a page of a list that goes on. Each is a request of its own, so it has its own id,
+    /// and is sent only while the connection is open.
+    fn ask_again(&mut self, id: i64, cursor: Option<&str>) {
+        if !matches!(self.phase, Phase::Open(_)) {
+            return self.end_list(id, Err(closed().at(&self.place)));
+        }
+        let now_named = self.named();
+        if let Some(mut work) = self.pending.remove(id) {
+            if let Work::List { named, .. } = &mut work {
+                *named = now_named;
+            }
+            let next = self.pending.insert(None, |_| work);
+            self.ask_page(next, cursor);
+        }
+    }
+
+    pub(super) fn end_list(&mut self, id: i64, end: Result<(), Error>) {
+        if let Some(Work::List { list, listing, .. }) = self.pending.remove(id) {
+            let tools = end
+                .map(|()| listing.into_tools())
+                .map_err(|e| e.at(&self.place));
+            self.tell(Event::Listed {
+                id: list,
+                tools,
+                lost: None,
+            });
+        }
+    }
+
+    /// Requests of the server: it may ask whether we live, and nothing else, since we declared no
+    /// capability.
+    fn answer(&mut self, request: &Request) {
+        let mut body = Vec::new();
+        if *request.method == *"ping" {
+            jsonrpc::encode_result(&mut body, &request.id, "{}");
+        } else {
+            let error = ErrorObject::new(Code::METHOD_NOT_FOUND, "method not found");
+            jsonrpc::encode_error(&mut body, Some(&request.id), &error);
+        }
+        self.post(self.head(), body.into(), Owner::Nobody, None);
+    }
+
+    /// The reply of `owner` ended, well or with `error`. A request that is still pending fails.
+    pub(crate) fn handle_end(&mut self, owner: Owner, error: Option<Error>) {
+        let error = error.unwrap_or_else(early_end);
+        match owner {
+            Owner::Nobody => {}
+            Owner::Confirmation => {
+                if matches!(self.phase, Phase::Confirming(_)) {
+                    self.fail_opening(error);
+                }
+            }
+            Owner::Request(id) => match self.pending.remove(id) {
+                None => {}
+                Some(Work::Open) => self.fail_opening(error),
+                Some(Work::List { list, .. }) => {
+                    self.tell(Event::Listed {
+                        id: list,
+                        tools: Err(error.at(&self.place)),
+                        lost: None,
+                    });
+                }
+                Some(Work::Call { call, .. }) => {
+                    self.tell(Event::Call {
+                        id,
+                        event: call.fail(error),
+                    });
+                }
+            },
+        }
+    }
+
+    /// The channel that all answers come on has ended. Whatever waits fails; the connection can be
+    /// opened again.
+    pub(crate) fn handle_lost(&mut self, error: &Error) {
+        self.fail_pending(error);
+        if !self.is_closed() {
+            self.phase = Phase::New;
+        }
+    }
+
+    /// A message on the channel that all answers come on could not be taken, and it may have been
+    /// anybody's answer: no call can be left to wait for it.
+    pub(crate) fn handle_skipped(&mut self, error: &Error) {
+        for id in self.pending.ids() {
+            if let Some(event) = self.give_up(id, "an answer could not be read", error.clone()) {
+                self.tell(Event::Call { id, event });
+            } else {
+                self.handle_end(Owner::Request(id), Some(error.clone()));
+            }
+        }
+    }
+
+    fn fail_pending(&mut self, error: &Error) {
+        if matches!(self.phase, Phase::Confirming(_)) {
+            self.handle_end(Owner::Confirmation, Some(error.clone()));
+        }
+        for id in self.pending.ids() {
+            self.handle_end(Owner::Request(id), Some(error.clone()));
+        }
+    }
+
+    /// A frame was handed to a shared link: nothing more will be heard of its delivery.
+    pub(crate) fn handle_sent(&mut self, owner: Owner) {
+        if owner == Owner::Confirmation {
+            self.confirmed();
+        }
+    }
+}
+
+/// Whether a refusal of a request that named a session says that the peer no longer knows it. The
+/// status says so, never a code: "Session Management" of the transport's specification. Some
+/// servers answer 400.
+fn means_lost_session(status: u16, body: &str) -> bool {
+    status == 404 || status == 400 && body.to_lowercase().contains("session")
+}
