@@ -8,6 +8,7 @@ mod event;
 mod limits;
 mod mcp;
 mod session;
+mod transport;
 mod wire;
 pub use error::{Error, Place, Result, Source};
 pub use event::{
@@ -17,3 +18,5 @@ pub use event::{
 pub use limits::Limits;
 pub use mcp::tool::Tool;
 pub use mcp::types::{ContentBlock, ToolOutput};
+#[cfg(all(feature = "client", feature = "stdio"))]
+pub use transport::stdio::StdioCommand;

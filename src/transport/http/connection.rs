@@ -1,0 +1,160 @@
+//! One server-side connection, from its first byte to its last.
+//!
+//! Owns what hyper leaves open: how long each state of a connection may last (`patience`), a
+//! request framed in two ways at once (`framing`), and a close that does not take the answer with
+//! it (`observed`). Must not know what is asked or answered.
+//!
+//! A client that hangs up is noticed while its request runs, unless it had sent part of the next
+//! request already: then hyper no longer looks, and the next write finds out.
+
+mod framing;
+mod observed;
+mod patience;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use http::header::CONNECTION;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use self::observed::Observed;
+use self::patience::{Patience, State};
+use super::super::Exchange;
+use super::body::{AnswerBody, AnswerBytes};
+use super::refusal::Refusal;
+use super::server::{Shutdown, Stage};
+use super::service::HttpService;
+
+/// The request head, and what waits to be written. hyper's own 400 KiB would be held by each
+/// connection whose reader stalls.
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Serves one connection until it ends, from whichever side: a socket or one end of an in-memory
+/// pair.
+///
+/// # Cancel safety
+/// Dropping the future closes the connection and drops what runs on it.
+pub(crate) async fn serve_io<E, Io>(io: Io, service: HttpService<E>, shutdown: &Shutdown)
+where
+    E: Exchange,
+    Io: AsyncRead + AsyncWrite + Unpin,
+{
+    let state = Arc::new(State::default());
+    let max_lingering_bytes = service.limits().max_server_message_bytes;
+    let io = Observed::new(io, state.clone(), max_lingering_bytes);
+    let mut patience = Patience::new(&state, service.limits());
+    let conn = http1::Builder::new()
+        // hyper's own timeout would run while the connection is idle, and costs an allocation and
+        // a timer for each request.
+        .header_read_timeout(None)
+        .max_buf_size(MAX_BUFFER_BYTES)
+        .serve_connection(
+            TokioIo::new(io),
+            service_fn(|request: http::Request<Incoming>| {
+                let (service, state) = (service.clone(), state.clone());
+                let is_ambiguous = state.begin_request();
+                async move {
+                    let response = match is_ambiguous {
+                        true => Refusal::ambiguous_length().into_response(),
+                        false => service.call(request).await,
+                    };
+                    if is_ambiguous || response.headers().contains_key(CONNECTION) {
+                        state.refuse_request();
+                    }
+                    Ok::<_, Infallible>(response.map(|body| Answering { body, state }))
+                }
+            }),
+        );
+    let mut conn = pin!(conn);
+    let mut draining = Draining::new(shutdown);
+    poll_fn(|cx| {
+        if draining.is_due(cx) {
+            conn.as_mut().graceful_shutdown();
+        }
+        if conn.as_mut().poll(cx).is_ready() {
+            // An error has no other reader than the client, who is gone.
+            return Poll::Ready(());
+        }
+        patience.poll_lost(cx)
+    })
+    .await;
+}
+
+/// Hears of a shutdown once. Looking costs an atomic load: the wait itself, which takes a lock
+/// that all connections share, is polled only to leave a new waker there.
+struct Draining {
+    changed: watch::Receiver<Stage>,
+    reached: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    waker: Option<Waker>,
+}
+
+impl Draining {
+    fn new(shutdown: &Shutdown) -> Self {
+        Self {
+            changed: shutdown.subscribe(),
+            reached: Some(Box::pin(shutdown.reached(Stage::Draining))),
+            waker: None,
+        }
+    }
+
+    /// True once, when the server begins to shut down.
+    fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(reached) = &mut self.reached else {
+            return false;
+        };
+        let is_known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if is_known && !self.changed.has_changed().unwrap_or(true) {
+            return false;
+        }
+        self.waker = Some(cx.waker().clone());
+        let is_due = reached.as_mut().poll(cx).is_ready();
+        if is_due {
+            self.reached = None;
+        }
+        is_due
+    }
+}
+
+/// The body of an answer; when hyper lets go of it, its request is over.
+struct Answering {
+    body: AnswerBody,
+    state: Arc<State>,
+}
+
+impl Body for Answering {
+    type Data = AnswerBytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<AnswerBytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.state.end_request();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The bytes of a connection on their way between the socket and hyper.
+//!
+//! Notes what state they show, and closes so that the last answer is not lost. Must not know what
+//! follows from it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::framing::HeadScan;
+use super::patience::State;
+
+/// Tells the state of a connection what goes through.
+#[derive(Debug)]
+pub(super) struct Observed<Io> {
+    io: Io,
+    state: Arc<State>,
+    scan: HeadScan,
+    /// The number of the head that the scan is for.
+    scanned_head: usize,
+    /// Once the writing side is closed: bytes that were read and dropped.
+    lingered: Option<usize>,
+    max_lingering_bytes: usize,
+}
+
+impl<Io> Observed<Io> {
+    /// After a refusal up to `max_lingering_bytes` are read and dropped.
+    pub(super) fn new(io: Io, state: Arc<State>, max_lingering_bytes: usize) -> Self {
+        Self {
+            io,
+            state,
+            scan: HeadScan::default(),
+            scanned_head: 0,
+            lingered: None,
+            max_lingering_bytes,
+        }
+    }
+
+    fn note_read(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        // A head that was sent ahead of its turn is not looked at; if it is ambiguous, hyper
+        // closes the connection after its answer.
+        let Some(head) = self.state.note_read() else {
+            return;
+        };
+        if self.scanned_head != head {
+            self.scanned_head = head;
+            self.scan = HeadScan::default();
+        }
+        self.scan.feed(bytes);
+        if self.scan.is_ambiguous() {
+            self.state.note_ambiguous_head();
+        }
+    }
+}
+
+impl<Io: AsyncRead + Unpin> AsyncRead for Observed<Io> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        self.note_read(buf.filled().get(before..).unwrap_or_default());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<Io> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.state.note_write(&outcome);
+        outcome
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.state.note_write(&outcome);
+        outcome
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.io).poll_flush(cx);
+        self.state.note_flush(&outcome);
+        outcome
+    }
+
+    /// Closes the writing side; after a refused request it then reads on for a while. A socket
+    /// closed with unread bytes in it is reset, and the client may lose the answer that says why
+    /// (RFC 9112, "Tear-down").
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let mut lingered = match this.lingered {
+            Some(lingered) => lingered,
+            None => {
+                let has_more_to_say = this.state.close();
+                ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
+                if !has_more_to_say {
+                    return Poll::Ready(Ok(()));
+                }
+                0
+            }
+        };
+        loop {
+            this.lingered = Some(lingered);
+            let mut scrap = [0; 4096];
+            let mut buf = ReadBuf::new(&mut scrap);
+            ready!(Pin::new(&mut this.io).poll_read(cx, &mut buf))?;
+            lingered += buf.filled().len();
+            if buf.filled().is_empty() || lingered > this.max_lingering_bytes {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a client is told whose request never became a message.
+//!
+//! Knows statuses and their texts; must not know how they came about. The body is a JSON-RPC error
+//! without an id, since no id was read (MCP specification, "Transports", "Sending Messages").
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Response, StatusCode};
+
+use super::super::OutboundBody;
+use super::access::Denied;
+use super::body::AnswerBody;
+
+/// A status, and a text that says what to do.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    message: String,
+    allow: Option<HeaderValue>,
+}
+
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const ALLOWED: HeaderValue = HeaderValue::from_static("POST, DELETE");
+const ALLOWED_WITH_STREAMS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+
+impl Refusal {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            allow: None,
+        }
+    }
+
+    pub(crate) fn accept_stream() -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "the Accept header excludes a stream: send `Accept: text/event-stream`",
+        )
+    }
+
+    pub(crate) fn accept() -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "the Accept header excludes every form of answer: \
+             send `Accept: application/json, text/event-stream`",
+        )
+    }
+
+    pub(crate) fn ambiguous_length() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "the request has both a Content-Length and a Transfer-Encoding: send one of them",
+        )
+    }
+
+    pub(crate) fn broken_body() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "the body of the request could not be read to its end",
+        )
+    }
+
+    pub(crate) fn content_type(headers: &HeaderMap) -> Self {
+        let sent = match headers.get(CONTENT_TYPE) {
+            Some(value) => quoted(value.as_bytes()),
+            None => "missing".to_owned(),
+        };
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!(
+                "the Content-Type is {sent}: send the message as `application/json`, \
+                 without a Content-Encoding"
+            ),
+        )
+    }
+
+    pub(crate) fn denied(denied: Denied) -> Self {
+        match denied {
+            Denied::AmbiguousHost => Self::new(
+                StatusCode::BAD_REQUEST,
+                "the request has more than one Host header: send one",
+            ),
+            Denied::Host(host) => Self::new(
+                StatusCode::FORBIDDEN,
+                format!(
+                    "the host {} is not allowed: connect by a name that the server knows, \
+                     or add this one to the server's `allowed_hosts`",
+                    quoted(&host)
+                ),
+            ),
+            Denied::NoHost => Self::new(
+                StatusCode::BAD_REQUEST,
+                "the request has no Host header: HTTP/1.1 requires one",
+            ),
+            Denied::Origin(origin) => Self::new(
+                StatusCode::FORBIDDEN,
+                format!(
+                    "the origin {} is not allowed: add it to the server's `allowed_origins`",
+                    quoted(&origin)
+                ),
+            ),
+        }
+    }
+
+    pub(crate) fn method(method: &Method, has_streams: bool) -> Self {
+        let message = format!(
+            "the method {} is not offered: send each message as a POST of its own",
+            quoted(method.as_str().as_bytes())
+        );
+        Self {
+            allow: Some(match has_streams {
+                true => ALLOWED_WITH_STREAMS,
+                false => ALLOWED,
+            }),
+            ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
+        }
+    }
+
+    pub(crate) fn path(asked: &str, offered: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            format!(
+                "there is nothing at {}: the MCP endpoint is at `{offered}`",
+                quoted(asked.as_bytes())
+            ),
+        )
+    }
+
+    pub(crate) fn slow_body(patience: Duration) -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("nothing more of the request's body came within {patience:?}"),
+        )
+    }
+
+    pub(crate) fn too_large(max: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!(
+                "the message is larger than {max} bytes: send a smaller one, or raise the \
+                 server's `max_server_message_bytes`"
+            ),
+        )
+    }
+
+    pub(crate) fn twice(header: &str) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            format!("the request has different values of the header `{header}`: send one"),
+        )
+    }
+
+    pub(crate) fn into_response(self) -> Response<AnswerBody> {
+        let message = serde_json::Value::from(self.message);
+        let error = format!(
+            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":{message}}}}}"#
+        );
+        let body = OutboundBody::Json(Bytes::from(error));
+        let mut response = Response::new(AnswerBody::new(body, Duration::MAX));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, JSON);
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, allow);
+        }
+        response
+    }
+}
+
+/// What a client sent, fit to be shown: short, visible ASCII, in backticks.
+fn quoted(sent: &[u8]) -> String {
+    const MAX_BYTES: usize = 100;
+    let mut text = String::with_capacity(sent.len().min(MAX_BYTES) + 5);
+    text.push('`');
+    for &byte in sent.iter().take(MAX_BYTES) {
+        text.push(match byte {
+            b'`' => '\'',
+            b' '..=b'~' => byte.into(),
+            _ => '?',
+        });
+    }
+    if sent.len() > MAX_BYTES {
+        text.push_str("...");
+    }
+    text.push('`');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_sent_is_shown_short_and_visible() {
+        for (sent, shown) in [
+            (&b"/x"[..], "`/x`".to_owned()),
+            (b"", "``".to_owned()),
+            (b"a`b\r\n\x1b[0m\xff", "`a'b???[0m?`".to_owned()),
+            (&[b'x'; 100], format!("`{}`", "x".repeat(100))),
+            (&[b'x'; 5000], format!("`{}...`", "x".repeat(100))),
+        ] {
+            assert_eq!(quoted(sent), shown, "{sent:?}");
+        }
+    }
+}

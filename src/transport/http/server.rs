@@ -1,0 +1,214 @@
+//! Accepts connections, counts them, and brings them to an end.
+//!
+//! Owns the listener and every connection's task; must not know what is asked on them.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep};
+
+use super::super::Exchange;
+use super::connection::serve_io;
+use super::service::HttpService;
+
+/// A listener and the service that answers on it.
+#[derive(Debug)]
+pub(crate) struct Server<E, L = TcpListener> {
+    listener: L,
+    service: HttpService<E>,
+    shutdown: Shutdown,
+}
+
+/// What connections come from.
+pub(crate) trait Listener: Send {
+    type Io: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
+}
+
+/// Tells a server to stop. Clones are the same handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Shutdown(watch::Sender<Stage>);
+
+/// How far a shutdown has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Running,
+    /// Nothing new is taken; what runs may end.
+    Draining,
+    /// What still runs has to end: its clients can be told so now, and no longer after that.
+    Ending,
+    /// Everything is dropped.
+    Over,
+}
+
+/// Time to tell clients that their calls end, after `shutdown_timeout`.
+const ENDING_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Pause after a failed accept. Out of descriptors or memory, it would fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+impl<E: Exchange, L: Listener> Server<E, L> {
+    pub(crate) fn new(listener: L, service: HttpService<E>, shutdown: Shutdown) -> Self {
+        Self {
+            listener,
+            service,
+            shutdown,
+        }
+    }
+
+    /// Serves until it is told to stop. Then it lets go of the listener at once, lets connections
+    /// end for `shutdown_timeout` and drops the rest.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends every connection.
+    pub(crate) async fn run(self) {
+        let Self {
+            mut listener,
+            service,
+            shutdown,
+        } = self;
+        let mut connections = JoinSet::new();
+        accept(&mut listener, &service, &shutdown, &mut connections).await;
+        drop(listener);
+
+        let patience = service.limits().shutdown_timeout;
+        let over = || shutdown.reached(Stage::Over);
+        if ended(&mut connections, patience, over()).await {
+            return;
+        }
+        shutdown.raise_to(Stage::Ending);
+        if !ended(&mut connections, ENDING_TIMEOUT, over()).await {
+            shutdown.raise_to(Stage::Over);
+            connections.abort_all();
+            // So that what they held is gone as well, unless one of them does not yield.
+            ended(&mut connections, ENDING_TIMEOUT, pending()).await;
+        }
+    }
+}
+
+/// Accepts connections until the shutdown begins.
+async fn accept<E: Exchange, L: Listener>(
+    listener: &mut L,
+    service: &HttpService<E>,
+    shutdown: &Shutdown,
+    connections: &mut JoinSet<()>,
+) {
+    let mut draining = pin!(shutdown.reached(Stage::Draining));
+    let mut pause = pin!(None::<Sleep>);
+    poll_fn(|cx| {
+        loop {
+            if draining.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
+            if let Some(pausing) = pause.as_mut().as_pin_mut() {
+                ready!(pausing.poll(cx));
+                pause.set(None);
+            }
+            if connections.len() >= service.limits().max_connections {
+                // The rest wait in the backlog. The end of a connection wakes this task.
+                return Poll::Pending;
+            }
+            match ready!(listener.poll_accept(cx)) {
+                Ok(io) => {
+                    let (service, shutdown) = (service.clone(), shutdown.clone());
+                    connections.spawn(async move { serve_io(io, service, &shutdown).await });
+                }
+                Err(error) if is_of_the_client(&error) => {}
+                Err(_) => pause.set(Some(sleep(ACCEPT_PAUSE))),
+            }
+        }
+    })
+    .await;
+}
+
+/// Waits until all connections have ended; false if time ran out or everything is over.
+async fn ended(
+    connections: &mut JoinSet<()>,
+    patience: Duration,
+    over: impl Future<Output = ()>,
+) -> bool {
+    let mut over = pin!(over);
+    let mut timer = pin!(sleep(patience));
+    poll_fn(|cx| {
+        while let Poll::Ready(joined) = connections.poll_join_next(cx) {
+            if joined.is_none() {
+                return Poll::Ready(true);
+            }
+        }
+        if over.as_mut().poll(cx).is_ready() || timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// True for an error of the connection that was to be accepted, not of the listener.
+fn is_of_the_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}
+
+impl Listener for TcpListener {
+    type Io = TcpStream;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        let (socket, _) = ready!(Self::poll_accept(self, cx))?;
+        // Without it a token may wait for the acknowledgement of the one before it. A socket that
+        // refuses is slower, not wrong.
+        let _ = socket.set_nodelay(true);
+        Poll::Ready(Ok(socket))
+    }
+}
+
+impl Shutdown {
+    pub(crate) fn new() -> Self {
+        Self(watch::Sender::new(Stage::Running))
+    }
+
+    /// Tells the server to stop; told again, it stops at once.
+    pub(crate) fn shut_down(&self) {
+        self.0.send_modify(|stage| {
+            *stage = match stage {
+                Stage::Running => Stage::Draining,
+                Stage::Draining | Stage::Ending | Stage::Over => Stage::Over,
+            }
+        });
+    }
+
+    /// Resolves when the shutdown has come to `stage`, at once if it is past it.
+    pub(crate) fn reached(&self, stage: Stage) -> impl Future<Output = ()> + Send + use<> {
+        let mut changes = self.subscribe();
+        async move {
+            if changes.wait_for(|now| *now >= stage).await.is_err() {
+                // Nobody is left who could say so.
+                pending().await
+            }
+        }
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Stage> {
+        self.0.subscribe()
+    }
+
+    fn raise_to(&self, stage: Stage) {
+        self.0.send_modify(|now| *now = stage.max(*now));
+    }
+}
+
+#[cfg(test)]
+mod tests;
