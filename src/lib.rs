@@ -7,6 +7,8 @@ mod error;
 mod event;
 mod limits;
 mod mcp;
+#[cfg(feature = "server")]
+mod server;
 mod session;
 mod transport;
 mod wire;
@@ -18,5 +20,13 @@ pub use event::{
 pub use limits::Limits;
 pub use mcp::tool::Tool;
 pub use mcp::types::{ContentBlock, ToolOutput};
+#[cfg(all(feature = "server", feature = "http"))]
+pub use server::{Bound, McpBody, McpService, ServerHandle};
+#[cfg(feature = "server")]
+pub use server::{
+    EventStreamer, IntoToolOutput, Json, McpServer, McpServerBuilder, RawArgs, TextChunk,
+    ToolContext, ToolError, stream_text_iter, stream_text_stream, try_stream_text_iter,
+    try_stream_text_stream,
+};
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub use transport::stdio::StdioCommand;

@@ -1,0 +1,85 @@
+//! Several messages that came as one array.
+//!
+//! Owns their answers, in the order of the requests; must not know what carries the array. Calls
+//! in it run side by side and stream nothing, since the answer is one piece.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use super::calls::{Session, Step};
+use super::driver::{Host, Reader};
+use crate::session::outbox::Answer;
+use crate::session::progress::Framing;
+use crate::session::server::{CallRequest, Reaction};
+use crate::wire::jsonrpc::{self, Invalid, Message};
+
+pub(super) struct Batch(Vec<Entry>);
+
+enum Entry {
+    Running(Reader),
+    Said(Vec<u8>),
+}
+
+impl Batch {
+    /// Takes the messages in their order; `None` if the session has ended.
+    pub(super) fn begin(
+        host: &Host,
+        session: &Arc<Session>,
+        members: Vec<Result<Message, Invalid>>,
+    ) -> Option<Self> {
+        let offer = host.offer();
+        let mut entries = Vec::new();
+        for member in members {
+            let message = match member {
+                Ok(message) => message.with_own_id(),
+                Err(invalid) => {
+                    let mut body = Vec::new();
+                    let error = jsonrpc::ErrorObject::new(invalid.code, invalid.detail);
+                    jsonrpc::encode_error(&mut body, invalid.id.as_ref(), &error);
+                    entries.push(Entry::Said(body));
+                    continue;
+                }
+            };
+            let admit = |call: &CallRequest| host.admit(call, Framing::Line, false);
+            match session.handle_message(message, &offer.facts, admit) {
+                Step::Over => return None,
+                Step::Run(call, begun) => {
+                    let outbox = begun.outbox().clone();
+                    if let Some(work) = offer.work(call, &outbox) {
+                        host.leave_to_task(work, begun);
+                    }
+                    entries.push(Entry::Running(Reader(outbox)));
+                }
+                Step::Settled(Reaction::Answer { body, .. } | Reaction::Busy(body)) => {
+                    entries.push(Entry::Said(body));
+                }
+                Step::Settled(_) => {}
+            }
+        }
+        Some(Self(entries))
+    }
+
+    /// The answers as one array, once all are there; `None` if there is nothing to say.
+    ///
+    /// # Cancel safety
+    /// Dropped, the calls that still run are unheard.
+    pub(super) async fn answer(self) -> Option<Vec<u8>> {
+        let mut array = Vec::new();
+        for entry in self.0 {
+            let body = match entry {
+                Entry::Said(body) => body,
+                Entry::Running(reader) => match poll_fn(|cx| reader.0.poll_answer(cx)).await {
+                    Answer::Json { body, .. } => body,
+                    // Cancelled.
+                    Answer::Stream => continue,
+                },
+            };
+            array.push(if array.is_empty() { b'[' } else { b',' });
+            array.extend_from_slice(&body);
+        }
+        (!array.is_empty()).then(|| {
+            array.push(b']');
+            array
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! One client's session: what its messages ask for, and the calls that are in flight in it.
+//!
+//! Owns the rule that a call is in its session exactly as long as it runs; must not know tasks or
+//! what carries a message. One lock a session; nobody is woken under it, and no code of a tool
+//! runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::notice::{Listener, Notice};
+use crate::session::outbox::Outbox;
+use crate::session::server::{
+    self as machine, CallRequest, Reaction, ReplyWords, ServerFacts, ServerSession,
+};
+use crate::session::table::Occupied;
+use crate::wire::jsonrpc::{ErrorObject, Message, RequestId};
+
+pub(super) struct Session {
+    state: Mutex<State>,
+    /// Only if the server's tools may change.
+    notice: Option<Arc<Notice>>,
+}
+
+struct State {
+    machine: ServerSession,
+    /// The same calls that the machine counts.
+    calls: HashMap<RequestId, InFlight>,
+    /// When the last of them ended.
+    freed: Option<Instant>,
+    /// Nothing begins any more.
+    is_over: bool,
+}
+
+/// What it takes to end a call from outside.
+struct InFlight {
+    outbox: Arc<Outbox>,
+    reply: ReplyWords,
+}
+
+/// What is to be done about a message.
+pub(super) enum Step {
+    /// The session has ended meanwhile.
+    Over,
+    /// Run this tool.
+    Run(CallRequest, Begun),
+    /// Nothing, or to say something.
+    Settled(Reaction),
+}
+
+impl Session {
+    pub(super) fn new(machine: ServerSession, notice: Option<Arc<Notice>>) -> Self {
+        let state = State {
+            machine,
+            calls: HashMap::new(),
+            freed: None,
+            is_over: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            notice,
+        }
+    }
+
+    /// The one stream that hears of changed tools; `None` if there are none, or the session has
+    /// ended.
+    pub(super) fn listen(&self) -> Option<Listener> {
+        let state = self.state();
+        let notice = self.notice.as_ref().filter(|_| !state.is_over)?;
+        Some(notice.listen())
+    }
+
+    /// Ends that stream.
+    pub(super) fn hang_up(&self) {
+        if let Some(notice) = &self.notice {
+            notice.hang_up();
+        }
+    }
+
+    pub(super) fn takes_batches(&self) -> bool {
+        self.state().machine.takes_batches()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges a message. `admit` gives a call its outbox and its place among all of the server;
+    /// `None` if there is no place.
+    pub(super) fn handle_message(
+        self: &Arc<Self>,
+        message: Message,
+        facts: &ServerFacts,
+        admit: impl FnOnce(&CallRequest) -> Option<(Arc<Outbox>, OwnedSemaphorePermit)>,
+    ) -> Step {
+        let mut state = self.state();
+        if state.is_over {
+            return Step::Over;
+        }
+        match state.machine.handle_message(message, facts) {
+            Reaction::Call(call) => {
+                let Some((outbox, permit)) = admit(&call) else {
+                    state.machine.finish(&call.id);
+                    return Step::Settled(Reaction::Busy(machine::busy(&call.id)));
+                };
+                let in_flight = InFlight {
+                    outbox: outbox.clone(),
+                    reply: call.reply.clone(),
+                };
+                state.calls.insert(call.id.clone(), in_flight);
+                let begun = Begun {
+                    session: Arc::downgrade(self),
+                    id: call.id.clone(),
+                    outbox,
+                    permit: Some(permit),
+                };
+                Step::Run(call, begun)
+            }
+            Reaction::Cancel(id) => {
+                let cancelled = state.calls.remove(&id);
+                state.freed = Some(now());
+                drop(state);
+                if let Some(call) = cancelled {
+                    call.outbox.abandon();
+                }
+                Step::Settled(Reaction::Accept)
+            }
+            Reaction::Accept => {
+                let confirmed = state.machine.is_confirmed();
+                drop(state);
+                if let Some(notice) = self.notice.as_ref().filter(|_| confirmed) {
+                    notice.confirm();
+                }
+                Step::Settled(Reaction::Accept)
+            }
+            reaction => Step::Settled(reaction),
+        }
+    }
+
+    /// Ends the session and its calls: with an error as their response, or without one.
+    pub(super) fn end(&self, error: Option<&ErrorObject>) {
+        let calls = {
+            let mut state = self.state();
+            state.is_over = true;
+            std::mem::take(&mut state.calls)
+        };
+        if let Some(notice) = &self.notice {
+            notice.end();
+        }
+        for InFlight { outbox, reply } in calls.into_values() {
+            match error.map(|error| reply.error(error)) {
+                Some((status, body)) => outbox.end(status, body),
+                None => outbox.abandon(),
+            }
+        }
+    }
+
+    /// Takes a call out that has ended, unless somebody did so already: then its id may stand for
+    /// another call by now.
+    fn forget(&self, id: &RequestId, outbox: &Arc<Outbox>) {
+        let mut state = self.state();
+        let is_there = |call: &InFlight| Arc::ptr_eq(&call.outbox, outbox);
+        if state.calls.get(id).is_some_and(is_there) {
+            state.calls.remove(id);
+            state.machine.finish(id);
+            state.freed = Some(now());
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+impl Occupied for Arc<Session> {
+    fn is_busy(&self) -> bool {
+        let heard = |notice: &Arc<Notice>| notice.is_heard();
+        !self.state().calls.is_empty() || self.notice.as_ref().is_some_and(heard)
+    }
+
+    fn freed(&self) -> Option<Instant> {
+        let unheard = self.notice.as_ref().and_then(|notice| notice.freed());
+        self.state().freed.max(unheard)
+    }
+}
+
+/// A call in flight. However it ends, a dropped task included, its session and its stream learn
+/// of it.
+pub(super) struct Begun {
+    session: Weak<Session>,
+    id: RequestId,
+    outbox: Arc<Outbox>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Begun {
+    pub(super) fn outbox(&self) -> &Arc<Outbox> {
+        &self.outbox
+    }
+
+    /// Gives the response. The call's place is free before its client can know.
+    pub(super) fn end(mut self, status: u16, body: Vec<u8>) {
+        self.leave();
+        self.outbox.end(status, body);
+    }
+
+    fn leave(&mut self) {
+        self.permit = None;
+        if let Some(session) = std::mem::take(&mut self.session).upgrade() {
+            session.forget(&self.id, &self.outbox);
+        }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.leave();
+        self.outbox.abandon();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a driver reads the clock for its machines"
+)]
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

@@ -1,0 +1,299 @@
+//! One client over lines: its session, and the answers of its calls on one shared output.
+//!
+//! Owns the order of reading and writing: reading never waits for a tool, and for the client only
+//! when it takes no answers at all. Must not know what the lines pass over.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+use super::batch::Batch;
+use super::calls::{Session, Step};
+use super::driver::{Host, NO_BATCH, answer_batch};
+use super::notice::Listener;
+use crate::error::{Error, Result};
+use crate::mcp::era::opening_dialect;
+use crate::session::outbox::Outbox;
+use crate::session::progress::Framing;
+use crate::session::server::{CallRequest, Reaction, ServerSession, list_changed};
+use crate::transport::stream::{LineError, Lines, write_all};
+use crate::wire::chunk::Chunk;
+use crate::wire::jsonrpc::{self, Code, ErrorObject, Incoming, RequestId};
+
+/// Serves one client until its input ends or `stop` says so; then running calls may end for
+/// [`Limits::shutdown_timeout`](crate::Limits::shutdown_timeout). `stop` ready once more ends them
+/// at once.
+pub(super) async fn serve(
+    host: &Host,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    mut stop: impl AsyncFnMut(),
+) -> Result<()> {
+    let session = host.session(ServerSession::new(opening_dialect()));
+    let outlet = Arc::new(Outlet::new(host, session.listen()));
+    let mut writing = pin!(write(&outlet, output));
+    tokio::select! {
+        read = read(host, &session, &outlet, input) => read?,
+        written = &mut writing => return written_well(written),
+        () = stop() => {}
+    }
+    let grace = host.limits().shutdown_timeout;
+    tokio::select! {
+        _ = timeout(grace, poll_fn(|cx| outlet.poll_idle(cx))) => {}
+        written = &mut writing => return written_well(written),
+        () = stop() => {}
+    }
+    session.end(Some(&ErrorObject::new(
+        Code::INTERNAL,
+        "the server is shutting down",
+    )));
+    outlet.close();
+    // A client that takes nothing any more is not waited for.
+    match timeout(host.limits().close_timeout, writing).await {
+        Ok(written) => written_well(written),
+        Err(_) => Ok(()),
+    }
+}
+
+/// A client that closed its end is a client that left.
+fn written_well(written: io::Result<()>) -> Result<()> {
+    match written {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::transport_by("could not write to the client", e))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn read(
+    host: &Host,
+    session: &Arc<Session>,
+    outlet: &Arc<Outlet>,
+    input: impl AsyncRead + Unpin,
+) -> Result<()> {
+    let max_bytes = host.limits().max_server_message_bytes;
+    let mut lines = Lines::new(input, "max_server_message_bytes", max_bytes);
+    loop {
+        outlet.answers.room().await;
+        poll_fn(|cx| outlet.poll_room(cx)).await;
+        match poll_fn(|cx| lines.poll_line(cx)).await {
+            None => return Ok(()),
+            Some(Ok(line)) => handle_line(host, session, outlet, line),
+            Some(Err(LineError::TooLong(e))) => {
+                outlet.answer_error(None, ErrorObject::new(Code::INVALID_REQUEST, e.to_string()));
+            }
+            Some(Err(LineError::Broken(e))) => {
+                return Err(Error::transport_by("could not read from the client", e));
+            }
+        }
+    }
+}
+
+fn handle_line(host: &Host, session: &Arc<Session>, outlet: &Arc<Outlet>, line: Bytes) {
+    let decoded = jsonrpc::decode(&line, host.limits().max_json_depth);
+    // Text that is no JSON at all is noise, which is not answered: two peers that answer each
+    // other's noise would never end.
+    let noise = !matches!(line.trim_ascii_start().first(), Some(b'{' | b'['));
+    // What outlives this is held by who needs it.
+    drop(line);
+    let message = match decoded {
+        Ok(Incoming::One(message)) => message.with_own_id(),
+        Ok(Incoming::Batch(members)) if session.takes_batches() => {
+            if let Some(batch) = Batch::begin(host, session, members) {
+                let answer = Arc::new(Outbox::new(Framing::Line, None, 1, 0));
+                let _ = answer.decide();
+                outlet.add(answer.clone());
+                answer_batch(batch, answer);
+            }
+            return;
+        }
+        Ok(Incoming::Batch(_)) => {
+            let error = ErrorObject::new(Code::INVALID_REQUEST, NO_BATCH);
+            return outlet.answer_error(None, error);
+        }
+        Err(_) if noise => return,
+        Err(invalid) => {
+            let error = ErrorObject::new(invalid.code, invalid.detail);
+            return outlet.answer_error(invalid.id.as_ref(), error);
+        }
+    };
+    let admit = |call: &CallRequest| {
+        let admitted = host.admit(call, Framing::Line, true)?;
+        // There is one form of answer here.
+        let _ = admitted.0.decide();
+        Some(admitted)
+    };
+    let offer = host.offer();
+    match session.handle_message(message, &offer.facts, admit) {
+        Step::Run(call, begun) => {
+            outlet.add(begun.outbox().clone());
+            let outbox = begun.outbox().clone();
+            if let Some(work) = offer.work(call, &outbox) {
+                host.leave_to_task(work, begun);
+            }
+        }
+        Step::Settled(Reaction::Answer { body, .. } | Reaction::Busy(body)) => {
+            outlet.answers.push_message(&body);
+        }
+        Step::Settled(_) | Step::Over => {}
+    }
+}
+
+/// The shared output: answers that were ready at once, and the streams of running calls.
+struct Outlet {
+    answers: Outbox,
+    /// Calls that have ended and bytes of theirs that may wait to be written.
+    max_ended: usize,
+    max_bytes: usize,
+    /// Hears of changed tools, if they may change.
+    changes: Option<Listener>,
+    streams: Mutex<Streams>,
+}
+
+#[derive(Default)]
+struct Streams {
+    /// Whose turn is next comes first.
+    calls: Vec<Arc<Outbox>>,
+    writer: Option<Waker>,
+    /// Who waits for answers to be taken.
+    reader: Option<Waker>,
+    /// Who waits for the calls to end.
+    idle: Option<Waker>,
+    /// Bytes were taken and are being written.
+    writing: bool,
+}
+
+impl Outlet {
+    fn new(host: &Host, changes: Option<Listener>) -> Self {
+        let limits = host.limits();
+        Self {
+            answers: Outbox::new(Framing::Line, None, limits.max_server_message_bytes, 0),
+            max_ended: limits.max_session_calls.max(1),
+            max_bytes: limits.max_server_message_bytes.max(1),
+            changes,
+            streams: Mutex::default(),
+        }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, call: Arc<Outbox>) {
+        let mut streams = self.streams();
+        streams.calls.push(call);
+        let writer = streams.writer.take();
+        drop(streams);
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+
+    /// Ready unless the client leaves too much unread of calls that have ended, which no longer
+    /// count as calls in flight.
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut streams = self.streams();
+        let ended = streams.calls.iter().filter_map(|call| call.left_behind());
+        let (count, bytes) = ended.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        if count < self.max_ended && bytes < self.max_bytes {
+            return Poll::Ready(());
+        }
+        streams.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn answer_error(&self, id: Option<&RequestId>, error: ErrorObject) {
+        let mut body = Vec::new();
+        jsonrpc::encode_error(&mut body, id, &error);
+        self.answers.push_message(&body);
+    }
+
+    /// No more answers; what waits is still written.
+    fn close(&self) {
+        self.answers.abandon();
+        let writer = self.streams().writer.take();
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+
+    /// The next bytes to write, of the answers first and of the calls in turn; `None` when there is
+    /// nothing and will be nothing.
+    fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        let answers = self.answers.poll_chunk(cx);
+        if let Poll::Ready(Some(chunk)) = answers {
+            return Poll::Ready(Some(chunk));
+        }
+        if let Some(changes) = &self.changes
+            && changes.poll_changed(cx) == Poll::Ready(true)
+        {
+            let mut line = Vec::new();
+            Framing::Line.write(&mut line, &list_changed());
+            return Poll::Ready(Some(Chunk::once(line)));
+        }
+        let mut streams = self.streams();
+        streams.writing = false;
+        let count = streams.calls.len();
+        let mut index = 0;
+        let mut taken = None;
+        while let Some(call) = streams.calls.get(index) {
+            match call.poll_chunk(cx) {
+                Poll::Ready(Some(chunk)) => {
+                    streams.calls.rotate_left(index + 1);
+                    streams.writing = true;
+                    taken = Some(chunk);
+                    break;
+                }
+                Poll::Ready(None) => {
+                    streams.calls.remove(index);
+                }
+                Poll::Pending => index += 1,
+            }
+        }
+        let is_idle = streams.calls.is_empty() && taken.is_none();
+        let over = is_idle && matches!(answers, Poll::Ready(None));
+        let idle = streams.idle.take_if(|_| is_idle);
+        let reader = match taken.is_some() || streams.calls.len() < count {
+            true => streams.reader.take(),
+            false => None,
+        };
+        if taken.is_none() && !over {
+            streams.writer = Some(cx.waker().clone());
+        }
+        drop(streams);
+        for waker in [idle, reader].into_iter().flatten() {
+            waker.wake();
+        }
+        match taken {
+            Some(chunk) => Poll::Ready(Some(chunk)),
+            None if over => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Ready when no call runs and all answers were written.
+    fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut streams = self.streams();
+        if streams.calls.is_empty() && !streams.writing {
+            return Poll::Ready(());
+        }
+        streams.idle = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+async fn write(outlet: &Outlet, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
+    while let Some(chunk) = poll_fn(|cx| outlet.poll_chunk(cx)).await {
+        write_all(&mut output, chunk).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

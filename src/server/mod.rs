@@ -1,0 +1,36 @@
+//! Tools that stream while they run.
+//!
+//! Owns tools, handlers and streamers; must not know sockets or the client half of the crate.
+
+mod batch;
+mod builder;
+mod calls;
+mod context;
+mod driver;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "stdio")]
+mod lines;
+#[cfg(feature = "http")]
+mod mount;
+mod notice;
+mod offer;
+mod output;
+#[cfg(feature = "schemars")]
+mod schema;
+#[cfg(feature = "stdio")]
+mod stdio;
+mod streamer;
+mod work;
+
+pub use builder::{McpServer, McpServerBuilder, RawArgs};
+pub use context::ToolContext;
+#[cfg(feature = "http")]
+pub use http::{Bound, ServerHandle};
+#[cfg(feature = "http")]
+pub use mount::{McpBody, McpService};
+pub use output::{IntoToolOutput, Json, ToolError};
+pub use streamer::{
+    EventStreamer, TextChunk, stream_text_iter, stream_text_stream, try_stream_text_iter,
+    try_stream_text_stream,
+};
