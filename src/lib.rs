@@ -3,6 +3,8 @@
 // Each floor is laid before what stands on it.
 #![allow(dead_code, unused_imports)]
 
+#[cfg(feature = "client")]
+mod client;
 mod error;
 mod event;
 mod limits;
@@ -12,6 +14,15 @@ mod server;
 mod session;
 mod transport;
 mod wire;
+#[cfg(all(feature = "client", feature = "stdio"))]
+pub use client::ConnectStdio;
+#[cfg(feature = "client")]
+pub use client::{
+    AgentHubClient, AgentHubClientBuilder, CallStream, CallTool, CallTyped, HubEvent, OnError,
+    ServerChange, ServerState, ServerStatus, ToolRef,
+};
+#[cfg(all(feature = "client", feature = "http"))]
+pub use client::{ConnectAllHttp, ConnectHttp};
 pub use error::{Error, Place, Result, Source};
 pub use event::{
     Content, ContentRef, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node, OtherKind,
