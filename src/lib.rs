@@ -12,6 +12,10 @@ mod mcp;
 #[cfg(feature = "server")]
 mod server;
 mod session;
+#[cfg(feature = "specialists")]
+pub mod specialists;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transport;
 mod wire;
 #[cfg(all(feature = "client", feature = "stdio"))]
