@@ -1,0 +1,172 @@
+//! What can be said on the command line.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Agents call each other over MCP, and see each other's tokens as they come.
+#[derive(Debug, Parser)]
+#[command(name = "agent-hub", version, arg_required_else_help = true, after_help = EXIT_STATUS)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Call a tool and show its events as they come
+    Call(CallArgs),
+    /// Two servers and a client in one process: a conversation, token by token
+    Demo,
+    /// Serve the echo specialist, which says a text back one character at a time
+    Echo(EchoArgs),
+    /// Show what servers offer
+    Tools(ToolsArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CALL_HELP, override_usage = CALL_USAGE)]
+pub(crate) struct CallArgs {
+    /// The servers, the tool as `agent-hub tools` shows it, and its arguments: a JSON object, or -
+    /// to read it from standard input
+    #[arg(required = true, value_name = "TARGET|TOOL|JSON", num_args = 1..)]
+    pub(crate) words: Vec<String>,
+    /// The server whose tool is meant, by its name: HOST:PORT or the program's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+    /// Print one event a line, {"type","content","node"}, the terminal one last
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The longest that the call may take, in seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// The longest that nothing may be heard of the tool, in seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) idle_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET_HELP)]
+pub(crate) struct ToolsArgs {
+    /// The servers
+    #[arg(required = true, value_name = "TARGET")]
+    pub(crate) targets: Vec<String>,
+    /// Print one tool a line, {"server","tool"}, each tool as its server describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// How a server is connected.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// The longest that connecting may take, in seconds [default: 30]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// A header for every request to every URL, such as 'Authorization: Bearer ...'; may be repeated
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EchoArgs {
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 8001)]
+    pub(crate) port: u16,
+    /// Serve the one client that started this process, over standard input and output
+    #[arg(long, conflicts_with_all = ["host", "port", "allow_hosts", "allow_origins"])]
+    pub(crate) stdio: bool,
+    /// A further name under which clients may ask for this server; may be repeated
+    #[arg(long = "allow-host", value_name = "HOST")]
+    pub(crate) allow_hosts: Vec<String>,
+    /// A web origin whose pages may call this server; may be repeated
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    pub(crate) allow_origins: Vec<String>,
+}
+
+/// A time of more than nothing and of no more than a year.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("give seconds, more than 0 and at most {MAX_SECONDS}, as in 2.5");
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    // Not-a-number and what rounds to nothing fail too.
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() && seconds <= MAX_SECONDS => Ok(time),
+        _ => Err(wrong()),
+    }
+}
+
+/// A year: beyond it a number is a mistake, and no clock here can overflow.
+const MAX_SECONDS: f64 = 31_536_000.0;
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 done, 1 the tool failed, 2 wrong usage, 3 could not connect, 130 cancelled.";
+
+pub(crate) const CALL_USAGE: &str = "agent-hub call [OPTIONS] <TARGET>... <TOOL> [JSON|-]";
+
+/// What both commands say of a target.
+macro_rules! target_help {
+    () => {
+        "\
+A TARGET is http://HOST:PORT/PATH, or 'stdio:COMMAND ARGS...': a program that is started, and ended
+with the command. Its words are split as a shell splits them, but no shell is run, and of the
+environment it sees only the likes of PATH and HOME: 'stdio:env NAME=VALUE COMMAND' adds to it.
+Servers are named HOST:PORT or by their program, a second one of the same name NAME-2. Where several
+offer a tool, NAME/TOOL is the one that is meant."
+    };
+}
+
+const TARGET_HELP: &str = target_help!();
+
+const CALL_HELP: &str = concat!(
+    target_help!(),
+    "\n
+Text goes to standard output as it comes; reasoning, logs and errors go to standard error. Without
+any text the result is printed. Ctrl-C cancels the call on the server; a second one ends at once.
+
+Exit status: 0 result, 1 the tool failed (also: unknown or ambiguous tool, timeout, lost
+connection), 2 wrong usage, 3 could not connect, 130 cancelled.
+
+Examples:
+  agent-hub call http://127.0.0.1:8001/mcp echo '{\"text\": \"hello\"}'
+  agent-hub call 'stdio:agent-hub echo --stdio' echo '{\"text\": \"hello\"}' --json"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_put_together_soundly() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn seconds_are_positive_and_bounded() {
+        for (text, millis) in [
+            ("2.5", Some(2_500)),
+            ("0.001", Some(1)),
+            ("31536000", Some(31_536_000_000)),
+            ("1e3", Some(1_000_000)),
+            ("31536001", None),
+            ("1e400", None),
+            ("0", None),
+            ("-0", None),
+            ("1e-30", None),
+            ("-1", None),
+            ("inf", None),
+            ("nan", None),
+            ("5s", None),
+            ("", None),
+        ] {
+            let time = seconds(text).ok();
+            assert_eq!(time, millis.map(Duration::from_millis), "{text:?}");
+        }
+    }
+}

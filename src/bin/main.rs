@@ -1,0 +1,49 @@
+//! The `agent-hub` command: the library's public API for the shell.
+
+mod args;
+mod call;
+mod demo;
+mod failure;
+mod screen;
+mod serve;
+mod shown;
+mod signals;
+mod target;
+mod tools;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.report(&mut io::stderr());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    // What can be wrong with the command line is told before anything is started. Standard input is
+    // read here too, while Ctrl-C still ends the process by itself.
+    let task: std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>>>> = match command {
+        Command::Call(args) => Box::pin(call::run(call::Plan::new(args)?)),
+        Command::Demo => Box::pin(demo::run()),
+        Command::Echo(args) => Box::pin(serve::echo(args)),
+        Command::Tools(args) => Box::pin(tools::run(tools::Plan::new(args)?)),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::System)?;
+    let outcome = runtime.block_on(task);
+    // A name lookup may hang on a thread of its own; nobody waits for it.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,42 @@
+//! Serving a specialist until it is told to stop.
+
+use std::io::{self, Write};
+use std::pin::pin;
+
+use agent_hub_kit::specialists::build_echo_server;
+
+use crate::args::EchoArgs;
+use crate::failure::Failure;
+use crate::signals::Signals;
+
+pub(crate) async fn echo(args: EchoArgs) -> Result<(), Failure> {
+    if args.stdio {
+        // It has signals of its own. Whoever started it hears nothing but messages.
+        let served = build_echo_server().build().serve_stdio().await;
+        return served.map_err(|e| Failure::serving(e, ""));
+    }
+    // Before anybody is told that the server is there, so that a signal always finds it ready.
+    let mut signals = Signals::listen().map_err(Failure::System)?;
+    let server = build_echo_server()
+        .allowed_hosts(args.allow_hosts)
+        .allowed_origins(args.allow_origins)
+        .build();
+    let address = match args.host.contains(':') && !args.host.starts_with('[') {
+        true => format!("[{}]:{}", args.host, args.port),
+        false => format!("{}:{}", args.host, args.port),
+    };
+    let bound = server
+        .bind(address)
+        .await
+        .map_err(|e| Failure::serving(e, "another --port, or --port 0 for any that is free"))?;
+    let _ = writeln!(io::stderr(), "listening on {}", bound.url());
+    let handle = bound.handle();
+    let mut serving = pin!(bound.serve());
+    loop {
+        tokio::select! {
+            served = &mut serving => return served.map_err(|e| Failure::serving(e, "")),
+            // The second one ends it at once.
+            () = signals.recv() => handle.shutdown(),
+        }
+    }
+}
