@@ -1,0 +1,40 @@
+//! The server half through its public API and raw bytes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "a test may fail loudly"
+)]
+
+#[path = "server/fixture.rs"]
+mod fixture;
+#[path = "server/raw.rs"]
+mod raw;
+
+#[path = "server/batches.rs"]
+mod batches;
+#[path = "server/bounds.rs"]
+mod bounds;
+#[path = "server/building.rs"]
+mod building;
+#[path = "server/changes.rs"]
+mod changes;
+#[path = "server/ending.rs"]
+mod ending;
+#[path = "server/handlers.rs"]
+mod handlers;
+#[path = "server/hostile.rs"]
+mod hostile;
+#[path = "server/lifecycle.rs"]
+mod lifecycle;
+#[path = "server/mounted.rs"]
+mod mounted;
+#[path = "server/pace.rs"]
+mod pace;
+#[path = "server/shutdown.rs"]
+mod shutdown;
+#[path = "server/streaming.rs"]
+mod streaming;

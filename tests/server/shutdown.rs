@@ -1,0 +1,181 @@
+//! How a server ends, and what is left of it.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use agent_hub_kit::{McpServerBuilder, RawArgs, Tool, ToolContext};
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use crate::fixture::{
+    Gate, Live, Served, builder, echo, endless, gated, limits, on_both_runtimes, serve,
+};
+use crate::raw::{Raw, soon};
+
+fn patient(seconds: u64) -> McpServerBuilder {
+    builder().limits(limits(|l| {
+        l.shutdown_timeout = Duration::from_secs(seconds)
+    }))
+}
+
+async fn ended(served: Served) {
+    soon(served.serving).await.unwrap().unwrap();
+    // At once, so that a server that restarts finds its port free.
+    TcpListener::bind(served.addr).unwrap();
+    assert!(soon(TcpStream::connect(served.addr)).await.is_err());
+}
+
+async fn an_idle_server_ends_at_once() {
+    let served = serve(echo(patient(3600))).await;
+    let session = served.session().await;
+    let mut kept = Raw::connect(served.addr).await;
+    kept.send(session.bytes(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#))
+        .await;
+    let mut answer = kept.answer().await;
+    answer.body().await;
+    let mut kept = answer.into_raw();
+    let mut unused = Raw::connect(served.addr).await;
+    served.handle.shutdown();
+    assert!(kept.is_closed().await);
+    assert!(unused.is_closed().await);
+    ended(served).await;
+}
+on_both_runtimes!(an_idle_server_ends_at_once);
+
+async fn a_running_call_may_end_after_the_shutdown_began() {
+    let gate = Gate::new();
+    let served = serve(gated(patient(3600), &gate)).await;
+    let session = served.session().await;
+    let mut answer = session.call(1, "gated", json!({})).await;
+    served.handle.shutdown();
+    // Nobody new is let in.
+    while soon(TcpStream::connect(served.addr)).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    gate.open();
+    let result = answer.message().await.unwrap();
+    assert_eq!(result["result"]["content"][0]["text"], "released");
+    assert_eq!(answer.frame().await, None);
+    assert!(answer.into_raw().is_closed().await);
+    ended(served).await;
+}
+on_both_runtimes!(a_running_call_may_end_after_the_shutdown_began);
+
+async fn a_call_that_does_not_end_is_told_why() {
+    let live = Live::new();
+    let limits = limits(|l| l.shutdown_timeout = Duration::from_millis(50));
+    let builder = builder().limits(limits).tool_with(
+        Tool::new("silent"),
+        live.clone(),
+        async |live: Live, _: RawArgs, _: ToolContext| {
+            let _alive = live.enter();
+            std::future::pending::<()>().await;
+            Ok(())
+        },
+    );
+    let served = serve(endless(builder, &live)).await;
+    let session = served.session().await;
+    let mut streaming = session.call(1, "endless", json!({})).await;
+    streaming.message().await.unwrap();
+    let waiting = tokio::spawn({
+        let session = session.clone();
+        async move {
+            let call = crate::fixture::call(2, "silent", json!({}));
+            session
+                .post_accepting("application/json", call)
+                .await
+                .json()
+                .await
+        }
+    });
+    live.reach(2).await;
+    served.handle.shutdown();
+    let error = |id| {
+        json!({"jsonrpc": "2.0", "id": id,
+            "error": {"code": -32603, "message": "the server is shutting down"}})
+    };
+    assert_eq!(streaming.message().await, Some(error(1)));
+    assert_eq!(streaming.frame().await, None);
+    assert_eq!(soon(waiting).await.unwrap(), error(2));
+    ended(served).await;
+    live.reach(0).await;
+}
+on_both_runtimes!(a_call_that_does_not_end_is_told_why);
+
+async fn a_second_shutdown_ends_at_once() {
+    let live = Live::new();
+    let served = serve(endless(patient(3600), &live)).await;
+    let session = served.session().await;
+    let mut answer = session.call(1, "endless", json!({})).await;
+    answer.message().await.unwrap();
+    served.handle.shutdown();
+    served.handle.clone().shutdown();
+    ended(served).await;
+    live.reach(0).await;
+}
+on_both_runtimes!(a_second_shutdown_ends_at_once);
+
+async fn a_server_that_is_dropped_takes_its_calls_with_it() {
+    let live = Live::new();
+    let served = serve(endless(patient(3600), &live)).await;
+    let session = served.session().await;
+    let mut attended = session.call(1, "endless", json!({})).await;
+    attended.message().await.unwrap();
+    let mut left = session.call(2, "endless", json!({})).await;
+    left.message().await.unwrap();
+    drop(left);
+    served.serving.abort();
+    assert!(soon(served.serving).await.unwrap_err().is_cancelled());
+    live.reach(0).await;
+    TcpListener::bind(served.addr).unwrap();
+}
+on_both_runtimes!(a_server_that_is_dropped_takes_its_calls_with_it);
+
+#[tokio::test]
+async fn calls_nobody_listens_to_do_not_delay_the_end() {
+    let live = Live::new();
+    let served = serve(endless(patient(3600), &live)).await;
+    let session = served.session().await;
+    let mut left = session.call(1, "endless", json!({})).await;
+    left.message().await.unwrap();
+    drop(left);
+    served.handle.shutdown();
+    ended(served).await;
+    live.reach(0).await;
+}
+
+#[tokio::test]
+async fn a_server_told_to_stop_before_it_serves_does_not_begin() {
+    let bound = echo(builder()).build().bind("127.0.0.1:0").await.unwrap();
+    bound.handle().shutdown();
+    soon(bound.serve()).await.unwrap();
+}
+
+#[tokio::test]
+async fn two_servers_of_one_builder_end_apart() {
+    let server = echo(builder()).build();
+    let one = server.bind("127.0.0.1:0").await.unwrap();
+    let two = server.clone().bind("127.0.0.1:0").await.unwrap();
+    let (stop, addr) = (one.handle(), two.local_addr());
+    let one = tokio::spawn(one.serve());
+    let handle = two.handle();
+    let two = Served {
+        addr,
+        handle,
+        serving: tokio::spawn(two.serve()),
+    };
+    stop.shutdown();
+    soon(one).await.unwrap().unwrap();
+    assert_eq!(two.session().await.ping().await, 200);
+}
+
+#[tokio::test]
+async fn a_listener_of_ones_own_is_served() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let server = echo(builder()).build();
+    let serving = tokio::spawn(async move { server.serve_listener(listener).await });
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(crate::fixture::post(addr, &[], ping).await.head.status, 200);
+    serving.abort();
+}
