@@ -1,0 +1,213 @@
+//! The examples run, and both READMEs show them, and say the same, as they are.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may fail loudly
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use agent_hub_kit::AgentHubClient;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const READMES: [&str; 2] = [
+    include_str!("../README.md"),
+    include_str!("../README.ja.md"),
+];
+
+/// Cargo builds the examples with the tests, into a folder beside theirs.
+fn example(name: &str) -> Command {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.set_file_name("examples");
+    path.push(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    assert!(
+        path.exists(),
+        "no {}: cargo build --examples",
+        path.display()
+    );
+    let mut command = Command::new(path);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// The fenced blocks of a text: what stands behind the fence, and the lines.
+fn blocks(text: &str) -> Vec<(&str, String)> {
+    let mut lines = text.lines();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if let Some(language) = line.strip_prefix("```") {
+            let block = lines.by_ref().take_while(|line| *line != "```");
+            found.push((language, block.map(|line| format!("{line}\n")).collect()));
+        }
+    }
+    found
+}
+
+/// Starts an example that serves, and gives it with the line that it says first.
+async fn serving(name: &str, arg: &str) -> (Child, String) {
+    let mut server = example(name)
+        .arg(arg)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    timeout(PATIENCE, out.read_line(&mut line))
+        .await
+        .unwrap()
+        .unwrap();
+    (server, line.trim().to_owned())
+}
+
+/// Runs an example to its end: what it printed.
+async fn printed(mut example: Command) -> String {
+    let output = timeout(PATIENCE, example.output())
+        .await
+        .expect("it ends by itself")
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn the_quick_start_prints_what_the_readme_says() {
+    let (_server, url) = serving("my_server", "0").await;
+    let mut client = example("my_client");
+    client.arg(url);
+    let printed = printed(client).await;
+    for readme in READMES {
+        let blocks = blocks(readme);
+        assert!(blocks.contains(&("text", printed.clone())), "{printed}");
+    }
+}
+
+#[tokio::test]
+async fn many_servers_names_what_is_down_and_what_is_ambiguous() {
+    let wanted = r#"english: Connected
+japanese: Connected
+sleeping: Failed
+which of ["english/greet", "japanese/greet"]?
+english: "hello"
+japanese: "こんにちは"
+"#;
+    assert_eq!(printed(example("many_servers")).await, wanted);
+}
+
+#[tokio::test]
+async fn stdio_child_streams_from_itself() {
+    let wanted = "text: \"one\"\ntext: \"two\"\ntext: \"three\"\nresult: \"done\"\n";
+    assert_eq!(printed(example("stdio_child")).await, wanted);
+}
+
+#[tokio::test]
+async fn axum_mount_serves_its_page_and_its_tool() {
+    let (_server, url) = serving("axum_mount", "0").await;
+    let hub = AgentHubClient::builder().build();
+    hub.connect_http("mounted", &url).await.unwrap();
+    let said = hub.call_tool_stream("greet", ()).collect_text().await;
+    assert_eq!(said.unwrap(), "hello from axum");
+    hub.close().await;
+
+    let address = url.trim_start_matches("http://").split('/').next().unwrap();
+    let mut page = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    page.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    page.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("\r\n\r\nA page.\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn load_client_counts_what_load_server_sends() {
+    let mut server = example("load_server");
+    server.args(["http", "0"]).stderr(Stdio::piped());
+    let mut server = server.spawn().unwrap();
+    let mut line = String::new();
+    let mut err = BufReader::new(server.stderr.take().unwrap());
+    timeout(PATIENCE, err.read_line(&mut line))
+        .await
+        .unwrap()
+        .unwrap();
+    let url = line.trim().strip_prefix("listening on ").expect(&line);
+    let port = url.split([':', '/']).nth(4).unwrap();
+    let stream = r#"{"n":1000,"size":3}"#;
+    let paced = r#"{"n":3,"size":0,"interval_us":1000}"#;
+    let child = example("load_server");
+    let child = child.as_std().get_program().to_str().unwrap();
+    for (args, wanted) in [
+        (
+            &["call", url, "stream", stream][..],
+            json!({"events": 1000, "late": 0, "out_of_order": 0}),
+        ),
+        (
+            &["call", url, "stream", paced],
+            json!({"events": 3, "late": 0, "out_of_order": 0}),
+        ),
+        (
+            &["stdio", "stream", stream, "--", child, "stdio"],
+            json!({"events": 1000, "late": 0, "out_of_order": 0}),
+        ),
+        (&["echo", url, "10"], json!({"calls": 10})),
+        (&["connect", port, "1"], json!({"servers": 1, "tools": 4})),
+    ] {
+        let mut client = example("load_client");
+        client.args(args);
+        let said = printed(client).await;
+        let mut said: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        let seconds = said.as_object_mut().unwrap().remove("seconds").unwrap();
+        assert!(seconds.as_f64().unwrap() > 0.0, "{args:?}");
+        assert_eq!(said, wanted, "{args:?}");
+    }
+    let mut client = example("load_client");
+    client.args(["rps", url, "1", "4"]);
+    let said: Value = serde_json::from_str(printed(client).await.trim()).unwrap();
+    assert!(said["calls"].as_u64().unwrap() > 4, "{said}");
+    assert!(said["p50_us"].as_u64() <= said["p99_us"].as_u64(), "{said}");
+
+    let mut client = example("load_client");
+    client.args(["call", url, "fail", r#"{"message":"no luck"}"#]);
+    let failed = timeout(PATIENCE, client.output()).await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    assert!(said.contains("no luck"), "{said}");
+}
+
+#[test]
+fn the_readmes_show_the_examples_as_they_are() {
+    for (name, source) in [
+        ("my_server", include_str!("../examples/my_server.rs")),
+        ("my_client", include_str!("../examples/my_client.rs")),
+    ] {
+        assert!(source.lines().count() <= 60, "{name} is no quick start");
+        // Above it stands what only concerns the file.
+        let code = source.find("\nuse ").and_then(|at| source.get(at + 1..));
+        let block = ("rust,no_run", code.unwrap().to_owned());
+        for readme in READMES {
+            assert!(blocks(readme).contains(&block), "{name} differs");
+        }
+    }
+}
+
+#[test]
+fn an_example_is_read_at_a_glance() {
+    for (name, source) in [
+        ("axum_mount", include_str!("../examples/axum_mount.rs")),
+        ("many_servers", include_str!("../examples/many_servers.rs")),
+        ("stdio_child", include_str!("../examples/stdio_child.rs")),
+    ] {
+        assert!(source.lines().count() <= 60, "{name}");
+    }
+}
+
+#[test]
+fn both_readmes_have_the_same_blocks_and_tables() {
+    let [english, japanese] = READMES;
+    assert_eq!(blocks(english), blocks(japanese));
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with('|')).count();
+    assert_eq!(rows(english), rows(japanese));
+    let headings = |text: &str| text.lines().filter(|line| line.starts_with('#')).count();
+    assert_eq!(headings(english), headings(japanese));
+}
