@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# Every check of this repository, from a fresh clone. Needs Rust with rustfmt and clippy; for the
+# interop tests Python 3.10 or newer with venv, and PyPI the first time; and for those and the
+# conformance suite Node.js with npm, and its registry the first time.
+#
+#   tests/run.sh                     all steps; under 12 minutes on two cores
+#   CI=true tests/run.sh             a missing peer is a failure instead of a skip
+#   PYTHON=python3.12 tests/run.sh   the Python that the Python peer runs on; NODE likewise
+#
+# A step that fails does not stop the others. The last line counts tests; the exit status is 0 only
+# if every step passed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case "${1:-}" in
+    "") ;;
+    --full)
+        cat >&2 <<'END'
+--full is reserved for the long checks: MSRV and minimal versions, all peers, fuzzing, soak.
+None of them exists yet. Run tests/run.sh without it.
+END
+        exit 2
+        ;;
+    *)
+        sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' tests/run.sh >&2
+        exit 2
+        ;;
+esac
+
+command -v timeout >/dev/null || timeout() { shift && "$@"; } # macOS has none
+export CARGO_TERM_COLOR=never # the test counts are read from the output
+venv=$PWD/tests/interop/.venv
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+broken=()
+skipped=()
+passed=0
+failed=0
+
+# Runs a step under a heading with its duration, and shows what it said if it fails. With `optional`
+# set, a failure only counts under CI=true. It always returns 0 and is never called in a condition,
+# where bash would ignore `set -e` inside the step.
+step() { # NAME COMMAND...
+    local name=$1 start=$SECONDS verdict=ok
+    shift
+    printf '== %s\n' "$name"
+    set +e
+    (set -e; "$@") >"$log" 2>&1 </dev/null
+    status=$?
+    set -e
+    if [ "$status" -ne 0 ]; then
+        cat "$log"
+        if [ -n "${optional:-}" ] && [ "${CI:-}" != true ]; then
+            verdict=SKIPPED
+            skipped+=("$name")
+        else
+            verdict=FAILED
+            broken+=("$name")
+        fi
+    fi
+    printf '   %s, %d s\n' "$verdict" "$((SECONDS - start))"
+}
+
+# The features of Cargo.toml, private ones left out.
+features() {
+    awk '/^\[/ { on = $0 == "[features]" } on && /^[a-z][a-z_-]* *=/ && $1 != "default" { print $1 }' \
+        Cargo.toml
+}
+
+lint_feature_sets() {
+    local set
+    # shellcheck disable=SC2046 # one set a word
+    for set in "" $(features) {client,server},{http,stdio} "$(features | paste -sd, -)"; do
+        echo "features: ${set:-none}"
+        cargo clippy --quiet --no-default-features --features "$set" -- -D warnings
+    done
+}
+
+# A server over stdio alone pays for no HTTP.
+no_http_in_stdio() {
+    local tree
+    tree=$(cargo tree --prefix none --edges normal --no-default-features --features server,stdio)
+    printf '%s\n' "$tree"
+    grep -q '^rustix ' <<<"$tree" # it is the tree that was meant
+    if grep -E '^(h2|http[a-z-]*|hyper[a-z-]*|tower[a-z-]*) ' <<<"$tree"; then
+        return 1
+    fi
+}
+
+docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features
+}
+
+# Adds up the results in the log of the step that ran tests: cargo's and the conformance suite's.
+count_tests() {
+    local p f
+    sed -n -E '/^ +(Running|Doc-tests) |^test result: |^[0-9]+ passed, /{ s/^ */   /; s/ \(.*\)$//; p; }' "$log"
+    read -r p f < <(awk '
+        /^test result: / { p += $4; f += $6 }
+        /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
+        END { print p + 0, f + 0 }' "$log")
+    passed=$((passed + p))
+    failed=$((failed + f))
+}
+
+install_python_peer() {
+    local pins=tests/interop/peers/python/requirements.txt
+    if cmp -s "$pins" "$venv/installed.txt" && "$venv/bin/python" -c 'import mcp'; then
+        return
+    fi
+    if [ -z "$python" ]; then
+        echo "no Python 3.10 or newer with venv; PYTHON can name one"
+        return 1
+    fi
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$pins"
+    "$venv/bin/python" -m pip check
+    cp "$pins" "$venv/installed.txt" # last, so that a half-made one is made again
+}
+
+install_typescript_peer() {
+    local peer=tests/interop/peers/typescript
+    local installed=$peer/node_modules/installed.json
+    if [ -z "$node" ]; then
+        echo "no Node.js 20 or newer, on the machine or with the conformance suite; NODE can name one"
+        return 1
+    fi
+    if cmp -s "$peer/package-lock.json" "$installed" &&
+        (cd "$peer" && "$node" -e 'import("@modelcontextprotocol/sdk/client/index.js")'); then
+        return
+    fi
+    (cd "$peer" && npm ci --ignore-scripts --no-audit --no-fund)
+    cp "$peer/package-lock.json" "$installed" # last, so that a half-made one is made again
+}
+
+# What README promises first: it prints a conversation and ends by itself.
+demo() {
+    local said
+    cargo build --release --features cli
+    said=$(timeout 60 cargo run --quiet --release --features cli -- demo)
+    printf '%s\n' "$said"
+    [ -n "$said" ]
+}
+
+step "format" cargo fmt --check
+step "clippy" cargo clippy --all-targets --all-features -- -D warnings
+
+python=
+for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+tests=$(features | paste -sd, -)
+export INTEROP_PYTHON="" INTEROP_NODE="" # empty: there is none, whatever is lying around
+optional=true step "install the Python peer" install_python_peer
+[ "$status" -ne 0 ] || INTEROP_PYTHON=$venv/bin/python
+
+optional=true step "fetch the conformance suite" tests/conformance/run.sh --install
+conformance=$status
+
+node=
+for candidate in ${NODE:-node tests/conformance/node_modules/.bin/node}; do # the suite brings one
+    if "$candidate" -e 'process.exit(Number(parseInt(process.versions.node) < 20))' 2>/dev/null; then
+        node=$("$candidate" -p process.execPath)
+        break
+    fi
+done
+optional=true step "install the TypeScript peer" install_typescript_peer
+[ "$status" -ne 0 ] || INTEROP_NODE=$node
+[ -z "$INTEROP_PYTHON$INTEROP_NODE" ] || tests+=,__interop
+
+step "tests and doctests" cargo test --no-fail-fast --features "$tests"
+count_tests
+if [ "$conformance" -eq 0 ]; then
+    step "conformance" tests/conformance/run.sh
+    count_tests
+fi
+step "documentation" docs
+step "clippy on each feature set" lint_feature_sets
+step "no HTTP where there is only stdio" no_http_in_stdio
+step "demo" demo
+
+echo
+[ "$((passed + failed))" -gt 0 ] || broken+=("no test ran")
+[ "${#skipped[@]}" -eq 0 ] || printf 'SKIPPED: %s\n' "${skipped[@]}"
+[ "${#broken[@]}" -eq 0 ] || printf 'FAILED: %s\n' "${broken[@]}"
+printf 'took %d min %d s\n' "$((SECONDS / 60))" "$((SECONDS % 60))"
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "${#broken[@]}" -eq 0 ]
