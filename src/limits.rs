@@ -115,8 +115,9 @@ pub struct Limits {
     pub body_read_timeout: Duration,
     /// How long a connection may sit idle between requests. Default 75 s.
     pub idle_connection_timeout: Duration,
-    /// How long a reader may take nothing while bytes wait for it; then its connection is closed
-    /// and the call cancelled. Default 5 min.
+    /// How long a reader may take nothing while bytes wait for it; then its connection is closed.
+    /// For its call that is a client that hung up: it ends by
+    /// [`detached_call_timeout`](Self::detached_call_timeout). Default 5 min.
     pub stalled_reader_timeout: Duration,
     /// How long running calls may go on after a server was told to stop. Default 5 s.
     pub shutdown_timeout: Duration,
