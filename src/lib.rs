@@ -37,7 +37,7 @@
 //! 1. `event`, `wire`: our events and their envelope; bytes and JSON-RPC, without a word of MCP.
 //! 2. `mcp`: the words of MCP as pure functions, and what differs between its revisions.
 //! 3. `session`: the protocol as machines without I/O, clock or task.
-//! 4. `transport`: moves frames over sockets and memory; decides nothing.
+//! 4. `transport`: moves frames over sockets, child processes and memory; decides nothing.
 //! 5. `client`, `server`: what users call. On top stand `specialists`, `testing` and the command.
 //!
 //! # Features
@@ -63,7 +63,7 @@
 //!
 //! # Limits
 //!
-//! Every buffer, queue and wait has a bound, a field of [`Limits`]. Hitting one ends what hit it with
+//! Every buffer, queue and wait has a bound, nearly all of them a field of [`Limits`]. Hitting one ends what hit it with
 //! [`Error::Limit`] or [`Error::Timeout`], and nothing else. How long a call takes is not bounded
 //! unless the caller does.
 //!
