@@ -13,6 +13,8 @@ use crate::session::progress::Framing;
 use crate::session::server::{CallRequest, Reaction};
 use crate::wire::jsonrpc::{self, Invalid, Message};
 
+pub(super) const NO_BATCH: &str = "batches are not supported";
+
 pub(super) struct Batch(Vec<Entry>);
 
 enum Entry {

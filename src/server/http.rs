@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, ToSocketAddrs};
 
 use super::builder::McpServer;
-use super::driver::HttpHost;
+use super::exchange::HttpHost;
 use crate::error::{Error, Result};
 use crate::mcp::frame::SessionId;
 use crate::transport::http::access::Access;

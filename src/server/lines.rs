@@ -13,9 +13,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::batch::Batch;
+use super::batch::{Batch, NO_BATCH};
 use super::calls::{Session, Step};
-use super::driver::{Host, NO_BATCH, answer_batch};
+use super::driver::{Host, answer_batch};
 use super::notice::Listener;
 use crate::error::{Error, Result};
 use crate::mcp::era::opening_dialect;

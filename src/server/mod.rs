@@ -7,6 +7,7 @@ mod builder;
 mod calls;
 mod context;
 mod driver;
+mod exchange;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "stdio")]

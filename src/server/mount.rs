@@ -13,7 +13,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use super::builder::McpServer;
-use super::driver::HttpHost;
+use super::exchange::HttpHost;
 use super::http::EndsCalls;
 use crate::error::Result;
 use crate::transport::BoxFuture;

@@ -1,0 +1,391 @@
+//! Answers what HTTP clients send.
+//!
+//! Owns the sessions of a server over HTTP and the form of each answer; must not know sockets.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{sleep, timeout};
+
+use super::batch::{Batch, NO_BATCH};
+use super::calls::{Begun, Session, Step, now};
+use super::driver::{Host, Reader};
+use super::notice::Listener;
+use super::offer::Offer;
+use crate::mcp::classify::{Rejection, Route, classify, classify_stream};
+use crate::mcp::era::Dialect;
+use crate::mcp::frame::{Head, SessionId, Verb};
+use crate::session::outbox::Answer;
+use crate::session::progress::Framing;
+use crate::session::server::{self as machine, CallRequest, Reaction, ServerSession};
+use crate::session::table::SessionTable;
+use crate::transport::{Accept, Exchange, Inbound, Outbound, OutboundBody, Source};
+use crate::wire::chunk::Chunk;
+use crate::wire::jsonrpc::{
+    self, Code, ErrorObject, Incoming, Invalid, Message, Request, RequestId,
+};
+
+/// Answers the frames that HTTP clients send.
+pub(crate) struct HttpHost {
+    host: Arc<Host>,
+    sessions: Mutex<SessionTable<Arc<Session>>>,
+    new_id: fn() -> Option<SessionId>,
+}
+
+impl HttpHost {
+    /// `new_id` makes session ids: secrets of 128 random bits, or `None` when the system has no
+    /// randomness to give.
+    pub(super) fn new(host: Arc<Host>, new_id: fn() -> Option<SessionId>) -> Self {
+        let limits = host.limits();
+        let sessions = SessionTable::new(limits.max_sessions, limits.session_idle_timeout);
+        Self {
+            host,
+            sessions: Mutex::new(sessions),
+            new_id,
+        }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, SessionTable<Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets idle sessions expire, for as long as it is polled.
+    pub(super) async fn expire_sessions(&self) {
+        let pause = self.host.limits().session_idle_timeout / 4;
+        loop {
+            sleep(pause.max(Duration::from_millis(100))).await;
+            self.expire();
+        }
+    }
+
+    fn expire(&self) {
+        let expired = self.sessions().expire(now());
+        for session in expired {
+            session.end(None);
+        }
+    }
+
+    /// Ends every running call with an error that says so.
+    pub(super) fn end_calls(&self) {
+        let error = ErrorObject::new(Code::INTERNAL, "the server is shutting down");
+        let sessions = self.sessions().drain();
+        for session in sessions {
+            session.end(Some(&error));
+        }
+    }
+
+    fn delete(&self, id: Option<SessionId>) -> Outbound {
+        let Some(id) = id else {
+            let error = ErrorObject::new(Code::INVALID_REQUEST, "missing Mcp-Session-Id");
+            return error_outbound(400, None, &error);
+        };
+        let session = self.sessions().remove(&id);
+        match session {
+            Some(session) => {
+                session.end(None);
+                outbound(200, OutboundBody::Empty)
+            }
+            None => session_not_found(None),
+        }
+    }
+
+    /// Answers a message without a session, and makes one if the message opened it.
+    fn open(&self, dialect: &'static dyn Dialect, request: Request, accept: Accept) -> Outbound {
+        let request_id = request.id.clone();
+        let mut machine = ServerSession::new(dialect);
+        let offer = self.host.offer();
+        let reaction = machine.handle_message(Message::Request(request), &offer.facts);
+        let body = match reaction {
+            Reaction::Answer { body, .. } if machine.is_open() => body,
+            reaction => return self.settled(reaction, accept),
+        };
+        let session = self.host.session(machine);
+        let Some(id) = (self.new_id)() else {
+            let error = ErrorObject::new(Code::INTERNAL, "no randomness for a session id");
+            return error_outbound(500, Some(&request_id), &error);
+        };
+        let inserted = self.sessions().insert(id.clone(), session, now());
+        match inserted {
+            Ok(evicted) => {
+                if let Some(evicted) = evicted {
+                    evicted.end(None);
+                }
+                let mut answer = body_outbound(200, body, accept);
+                answer.session_id = Some(id);
+                answer
+            }
+            Err(_) => busy(machine::busy(&request_id)),
+        }
+    }
+
+    /// Opens the stream of a session, on which it hears that the tools have changed.
+    fn stream(&self, head: &Head) -> Outbound {
+        let id = match classify_stream(head) {
+            Ok(id) => id,
+            Err(rejection) => return rejected(*rejection),
+        };
+        let session = self.sessions().touch(id, now()).cloned();
+        let Some(listener) = session.and_then(|session| session.listen()) else {
+            return session_not_found(None);
+        };
+        if head.last_event_id.is_some() {
+            let text = "nothing can be resumed: the events of this server have no ids";
+            let error = ErrorObject::new(Code::INVALID_REQUEST, text);
+            return error_outbound(400, None, &error);
+        }
+        outbound(200, OutboundBody::Stream(Box::new(Changes(listener))))
+    }
+
+    /// Ends the streams that would keep a server from ending.
+    pub(super) fn end_streams(&self) {
+        for session in self.sessions().values() {
+            session.hang_up();
+        }
+    }
+
+    /// Answers an array of messages, in a session of a revision that has such.
+    async fn batch(
+        &self,
+        route: &Route,
+        members: Vec<Result<Message, Invalid>>,
+        accept: Accept,
+    ) -> Outbound {
+        let session = match route {
+            Route::Session(id) => match self.sessions().touch(id, now()) {
+                Some(session) => session.clone(),
+                None => return session_not_found(None),
+            },
+            Route::Open(_) => return no_batch(),
+        };
+        if !session.takes_batches() {
+            return no_batch();
+        }
+        let Some(batch) = Batch::begin(&self.host, &session, members) else {
+            return session_not_found(None);
+        };
+        drop(session);
+        match batch.answer().await {
+            Some(body) => body_outbound(200, body, accept),
+            None => outbound(202, OutboundBody::Empty),
+        }
+    }
+
+    /// A reaction that needs no task.
+    fn settled(&self, reaction: Reaction, accept: Accept) -> Outbound {
+        match reaction {
+            Reaction::Answer { status, body } => body_outbound(status, body, accept),
+            Reaction::Busy(body) => busy(body),
+            Reaction::Accept | Reaction::Call(_) | Reaction::Cancel(_) => {
+                outbound(202, OutboundBody::Empty)
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        offer: Arc<Offer>,
+        call: CallRequest,
+        begun: Begun,
+        accept: Accept,
+    ) -> Outbound {
+        let outbox = begun.outbox().clone();
+        // From here on a client that hangs up is noticed, whatever this future is doing.
+        let reader = Reader(outbox.clone());
+        let work = offer.work(call, &outbox);
+        // Held no longer: the call may be long, and what was offered large.
+        drop(offer);
+        let Some(mut work) = work else {
+            return outbound(500, OutboundBody::Empty);
+        };
+        // A tool that is ready at once needs neither a task nor a timer.
+        match poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await {
+            Poll::Ready((status, body)) => begun.end(status, body),
+            Poll::Pending => self.host.leave_to_task(work, begun),
+        }
+        let window = accept.sse.then_some(self.host.limits().answer_window);
+        let answer = match timeout_if(window, poll_fn(|cx| outbox.poll_answer(cx))).await {
+            Some(answer) => answer,
+            None => outbox.decide(),
+        };
+        match answer {
+            Answer::Json { status, body } => body_outbound(status, body, accept),
+            Answer::Stream if accept.sse => stream_outbound(reader),
+            // Cancelled before there was an answer, and the client takes no stream to end.
+            Answer::Stream => outbound(204, OutboundBody::Empty),
+        }
+    }
+}
+
+fn rejected(rejection: Rejection) -> Outbound {
+    let Rejection { status, id, error } = rejection;
+    error_outbound(status, id.as_ref(), &error)
+}
+
+fn no_batch() -> Outbound {
+    let error = ErrorObject::new(Code::INVALID_REQUEST, NO_BATCH);
+    error_outbound(400, None, &error)
+}
+
+impl Exchange for HttpHost {
+    fn has_streams(&self) -> bool {
+        self.host.tells_changes()
+    }
+
+    async fn exchange(&self, inbound: Inbound) -> Outbound {
+        // A server that is mounted elsewhere has no loop of its own that would look.
+        self.expire();
+        let Inbound {
+            verb,
+            head,
+            accept,
+            body,
+        } = inbound;
+        match verb {
+            Verb::Delete => return self.delete(head.session_id),
+            Verb::Get => return self.stream(&head),
+            Verb::Post => {}
+        }
+        let decoded = jsonrpc::decode(&body, self.host.limits().max_json_depth);
+        // What outlives this is held by who needs it.
+        drop(body);
+        let incoming = match decoded {
+            Ok(incoming) => incoming,
+            Err(invalid) => {
+                let error = ErrorObject::new(invalid.code, invalid.detail);
+                return error_outbound(400, invalid.id.as_ref(), &error);
+            }
+        };
+        let route = match classify(&head, &incoming) {
+            Ok(route) => route,
+            Err(rejection) => return rejected(*rejection),
+        };
+        let message = match incoming {
+            Incoming::One(message) => message,
+            Incoming::Batch(members) => return self.batch(&route, members, accept).await,
+        };
+        match (route, message.with_own_id()) {
+            (Route::Open(dialect), Message::Request(request)) => {
+                self.open(dialect, request, accept)
+            }
+            (Route::Session(id), message) => {
+                let session = self.sessions().touch(&id, now()).cloned();
+                let id = match &message {
+                    Message::Request(request) => Some(request.id.clone()),
+                    _ => None,
+                };
+                let Some(session) = session else {
+                    return session_not_found(id.as_ref());
+                };
+                let admit = |call: &CallRequest| self.host.admit(call, Framing::Sse, accept.sse);
+                let offer = self.host.offer();
+                match session.handle_message(message, &offer.facts, admit) {
+                    Step::Over => session_not_found(id.as_ref()),
+                    Step::Run(call, begun) => self.run(offer, call, begun, accept).await,
+                    Step::Settled(reaction) => self.settled(reaction, accept),
+                }
+            }
+            (Route::Open(_), _) => outbound(202, OutboundBody::Empty),
+        }
+    }
+}
+
+/// A session's own stream.
+struct Changes(Listener);
+
+impl Source for Changes {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        self.0.poll_changed(cx).map(|changed| {
+            changed.then(|| {
+                let mut framed = Vec::new();
+                Framing::Sse.write(&mut framed, &machine::list_changed());
+                Chunk::once(framed)
+            })
+        })
+    }
+
+    fn is_end(&self) -> bool {
+        self.0.is_over()
+    }
+}
+
+async fn timeout_if<F: Future>(after: Option<Duration>, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    // Most answers are there already; a timer costs more than a look.
+    if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        return Some(done);
+    }
+    match after {
+        Some(after) => timeout(after, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+fn outbound(status: u16, body: OutboundBody) -> Outbound {
+    Outbound {
+        status,
+        session_id: None,
+        retry_after: None,
+        body,
+    }
+}
+
+/// One message as the whole answer, in the form that the client likes best.
+fn body_outbound(status: u16, body: Vec<u8>, accept: Accept) -> Outbound {
+    if !accept.prefers_sse || status >= 400 {
+        return outbound(status, OutboundBody::Json(body.into()));
+    }
+    let mut framed = Vec::new();
+    Framing::Sse.write(&mut framed, &body);
+    outbound(
+        status,
+        OutboundBody::Stream(Box::new(Once(Some(Chunk::once(framed))))),
+    )
+}
+
+fn stream_outbound(reader: Reader) -> Outbound {
+    outbound(200, OutboundBody::Stream(Box::new(reader)))
+}
+
+fn error_outbound(status: u16, id: Option<&RequestId>, error: &ErrorObject) -> Outbound {
+    let mut body = Vec::new();
+    jsonrpc::encode_error(&mut body, id, error);
+    outbound(status, OutboundBody::Json(Bytes::from(body)))
+}
+
+/// A lost session: a client that sees this status opens a new one.
+fn session_not_found(id: Option<&RequestId>) -> Outbound {
+    let error = ErrorObject::new(Code::INVALID_REQUEST, "session not found");
+    error_outbound(404, id, &error)
+}
+
+fn busy(body: Vec<u8>) -> Outbound {
+    let mut answer = outbound(503, OutboundBody::Json(body.into()));
+    answer.retry_after = Some(Duration::from_secs(1));
+    answer
+}
+
+/// A stream of one chunk.
+struct Once(Option<Chunk>);
+
+impl Source for Once {
+    fn poll_chunk(&mut self, _cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        Poll::Ready(self.0.take())
+    }
+
+    fn is_end(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl fmt::Debug for HttpHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpHost")
+            .field("sessions", &self.sessions().len())
+            .finish_non_exhaustive()
+    }
+}
