@@ -123,7 +123,8 @@ pub use event::{
 };
 pub use limits::Limits;
 pub use mcp::tool::Tool;
-pub use mcp::types::{ContentBlock, ToolOutput};
+pub use mcp::types::{CacheScope, ContentBlock, ToolOutput};
+pub use mcp::version::Era;
 #[cfg(all(feature = "server", feature = "http"))]
 pub use server::{Bound, McpBody, McpService, ServerHandle};
 #[cfg(feature = "server")]

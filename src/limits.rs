@@ -28,6 +28,10 @@ pub struct Limits {
     /// The TCP part of it, so that a black hole is known before the whole time is gone.
     /// Default 10 s.
     pub tcp_connect_timeout: Duration,
+    /// The longest that a client waits for a server to say that it speaks a stateless revision;
+    /// after that it opens with a handshake. Never more than half of the connect timeout. Default
+    /// 5 s: some servers of the handshake era leave the question unanswered.
+    pub discover_timeout: Duration,
     /// Listing the tools of one server, all pages. Default 60 s.
     pub list_timeout: Duration,
     /// One message that the client takes: an HTTP body, an SSE event or a line; over stdio also what
@@ -131,6 +135,7 @@ impl Default for Limits {
             max_json_depth: 128,
             connect_timeout: Duration::from_secs(30),
             tcp_connect_timeout: Duration::from_secs(10),
+            discover_timeout: Duration::from_secs(5),
             list_timeout: Duration::from_secs(60),
             max_client_message_bytes: 64 * MIB,
             max_tool_pages: 1_000,

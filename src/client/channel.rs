@@ -124,7 +124,8 @@ fn read_some(
                     Poll::Ready(how) => how,
                     Poll::Pending => String::new(),
                 };
-                connection.lose(&Error::transport(how));
+                let error = Error::transport(how);
+                connection.lose(|session| session.handle_lost(&error));
                 return Poll::Ready(false);
             }
             Poll::Pending if taken > 0 => return Poll::Ready(true),

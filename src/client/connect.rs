@@ -16,6 +16,8 @@ use super::registry::{Filled, ToolRef};
 use crate::error::{Error, Result};
 use crate::event::describe;
 use crate::limits::Limits;
+use crate::mcp::version::Era;
+use crate::session::negotiate::Negotiation;
 use crate::transport::{BoxFuture, Link};
 
 /// What to do when a server cannot be connected. What is wrong on this side is an error in any
@@ -49,16 +51,18 @@ pub(crate) struct Candidate {
     /// Its link, or why there is none.
     pub(crate) link: BoxFuture<'static, Result<Box<dyn Link>>>,
     pub(crate) limits: Limits,
+    pub(crate) era: Era,
 }
 
 impl Candidate {
     /// One whose link is there.
-    pub(crate) fn over(name: Arc<str>, link: Box<dyn Link>, limits: Limits) -> Self {
+    pub(crate) fn over(name: Arc<str>, link: Box<dyn Link>, limits: Limits, era: Era) -> Self {
         Self {
             name,
             target: link.target().into(),
             link: Box::pin(std::future::ready(Ok(link))),
             limits,
+            era,
         }
     }
 }
@@ -165,14 +169,16 @@ impl Hub {
             target,
             link,
             limits,
+            era,
         } = candidate;
         let (started, limit) = (now(), limits.connect_timeout);
         let opened = async {
             let late = |_| Error::timeout("connect_timeout", limit);
             let link = timeout(limit, link).await.map_err(late)??;
             let left = limit.saturating_sub(now().saturating_duration_since(started));
-            let client = self.client.clone();
-            Connection::connect(name.clone(), link, client, limits, left, self).await
+            let (client, negotiation) = (self.client.clone(), Negotiation::new(era, None));
+            let name = name.clone();
+            Connection::connect(name, link, client, limits, negotiation, left, self).await
         };
         match opened.await {
             Ok((connection, tools)) => Ok((connection, named(&name, tools))),

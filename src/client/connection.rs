@@ -26,6 +26,7 @@ use crate::limits::Limits;
 use crate::mcp::types::{Implementation, ToolDescription};
 use crate::session::call::Call;
 use crate::session::client::{CallSpec, CallStart, ClientSession, Event, Output, Owner};
+use crate::session::negotiate::Negotiation;
 use crate::transport::{BoxFuture, Link, Sent};
 
 mod ending;
@@ -102,11 +103,14 @@ impl Connection {
         link: Box<dyn Link>,
         client: Implementation,
         limits: Limits,
+        negotiation: Negotiation,
         left: Duration,
         hub: &Arc<Hub>,
     ) -> Result<(Arc<Self>, Vec<ToolDescription>)> {
         let place = Place::new(&name, None);
-        let session = ClientSession::new(client, place.clone(), limits.clone());
+        let is_shared = link.is_shared();
+        let (place_of_session, bounds) = (place.clone(), limits.clone());
+        let session = ClientSession::new(client, place_of_session, bounds, is_shared, negotiation);
         let connection = Arc::new(Self {
             name,
             place,
@@ -348,7 +352,7 @@ impl Connection {
                 return true;
             }
             self.shared().opening.push(sender);
-            session.open();
+            session.open(driver::now());
             false
         });
         if current {
@@ -362,7 +366,7 @@ impl Connection {
                 let late = Error::timeout("connect_timeout", limit);
                 // On a shared link nothing else ends an opening that gets no answer.
                 if self.link.is_shared() {
-                    self.lose(&late);
+                    self.lose(|session| session.give_up_opening(&late));
                     self.wake.notify_one();
                 }
                 Err(late)
@@ -479,9 +483,9 @@ impl Connection {
 
     /// The channel that all answers come on is lost: whatever waits fails, and what was to be sent
     /// is not for the next one.
-    pub(super) fn lose(&self, error: &Error) {
+    pub(super) fn lose(&self, lose: impl FnOnce(&mut ClientSession)) {
         let left = self.input(|session| {
-            session.handle_lost(error);
+            lose(session);
             self.shared().outgoing.take()
         });
         // Hangs up outside the lock.

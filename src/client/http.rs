@@ -10,6 +10,7 @@ use super::hub::AgentHubClient;
 use super::registry::ToolRef;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::mcp::version::Era;
 use crate::transport::http::client::HttpLink;
 use crate::transport::{BoxFuture, Link};
 
@@ -151,6 +152,12 @@ impl ConnectHttp {
         self
     }
 
+    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out.
+    pub fn era(mut self, era: Era) -> Self {
+        self.options.era = era;
+        self
+    }
+
     /// What to do if it fails. Default [`OnError::Raise`].
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.options.on_error = on_error;
@@ -194,6 +201,12 @@ impl ConnectAllHttp {
         self
     }
 
+    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out.
+    pub fn era(mut self, era: Era) -> Self {
+        self.options.era = era;
+        self
+    }
+
     /// What to do if some fail. Default [`OnError::Raise`].
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.options.on_error = on_error;
@@ -208,6 +221,7 @@ struct Options {
     fault: Option<Error>,
     limits: Limits,
     probe: Option<Duration>,
+    era: Era,
     on_error: OnError,
 }
 
@@ -219,6 +233,7 @@ impl Options {
             fault: None,
             limits: hub.shared().limits().clone(),
             probe: None,
+            era: Era::default(),
             on_error: OnError::default(),
         }
     }
@@ -266,6 +281,7 @@ impl Options {
                 Ok(Box::new(link) as Box<dyn Link>)
             }),
             limits: self.limits.clone(),
+            era: self.era,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::hub::AgentHubClient;
 use super::registry::ToolRef;
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::mcp::version::Era;
 use crate::transport::BoxFuture;
 use crate::transport::stdio::StdioCommand;
 use crate::transport::stdio::child::ChildLink;
@@ -51,6 +52,7 @@ impl AgentHubClient {
             name: name.into(),
             command: command.into(),
             limits: self.shared().limits().clone(),
+            era: Era::default(),
             policy: Policy::default(),
         }
     }
@@ -64,6 +66,7 @@ pub struct ConnectStdio {
     name: String,
     command: StdioCommand,
     limits: Limits,
+    era: Era,
     policy: Policy,
 }
 
@@ -72,6 +75,12 @@ impl ConnectStdio {
     /// [`Limits::connect_timeout`].
     pub fn connect_timeout(mut self, after: Duration) -> Self {
         self.limits.connect_timeout = after;
+        self
+    }
+
+    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out.
+    pub fn era(mut self, era: Era) -> Self {
+        self.era = era;
         self
     }
 
@@ -97,7 +106,8 @@ impl IntoFuture for ConnectStdio {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let link = ChildLink::new(self.command, &self.limits)?;
-            let candidate = Candidate::over(self.name.into(), Box::new(link), self.limits);
+            let candidate =
+                Candidate::over(self.name.into(), Box::new(link), self.limits, self.era);
             self.hub.shared().connect(candidate, self.policy).await
         })
     }

@@ -1,27 +1,54 @@
-//! Which rules an HTTP request falls under, judged once at the edge.
+//! Which rules a message falls under, judged once at the edge.
 //!
-//! Owns the order of the questions; must not know how any answer is made.
+//! Owns the order of the questions; must not know how any answer is made. A request that says of
+//! itself what it follows is judged by that, whatever its method is and whatever came before.
+
+use serde_json::value::RawValue;
 
 use super::era::{Dialect, dialect};
 use super::frame::{Head, SessionId};
+use super::types::{StatedMeta, SubjectParams};
+use super::value;
 use super::version::ProtocolVersion;
-use crate::wire::jsonrpc::{Code, ErrorObject, Incoming, Message, RequestId};
+use crate::wire::jsonrpc::{Code, ErrorObject, Incoming, Message, RawJson, Request, RequestId};
 
 /// Where a message goes.
 #[derive(Debug)]
 pub(crate) enum Route {
+    /// Nothing comes of it.
+    Nowhere,
     /// It belongs to no session: it opens one, or needs none.
     Open(&'static dyn Dialect),
     /// It belongs to the session named in its head.
     Session(SessionId),
+    /// It stands for itself.
+    Stated(Stated),
 }
 
-/// A message that goes nowhere.
+/// What a request says of itself. It holds for that request alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Stated {
+    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) version: ProtocolVersion,
+    /// What its client can do: an object.
+    pub(crate) capabilities: RawJson,
+    /// The arguments that came in headers; `None` where there are no headers.
+    pub(crate) params: Option<Vec<(Box<str>, Box<str>)>>,
+}
+
+/// A message that goes nowhere, and what its sender is told.
 #[derive(Debug)]
 pub(crate) struct Rejection {
     pub(crate) status: u16,
     pub(crate) id: Option<RequestId>,
     pub(crate) error: ErrorObject,
+}
+
+impl Rejection {
+    fn new(status: u16, id: Option<&RequestId>, error: ErrorObject) -> Box<Self> {
+        let id = id.cloned();
+        Box::new(Self { status, id, error })
+    }
 }
 
 /// Judges one POST.
@@ -31,19 +58,32 @@ pub(crate) fn classify(head: &Head, incoming: &Incoming) -> Result<Route, Box<Re
         _ => None,
     };
     let reject = |code, message: String| {
-        Box::new(Rejection {
-            status: 400,
-            id: request.map(|request| request.id.clone()),
-            error: ErrorObject::new(code, message),
-        })
+        let id = request.map(|request| &request.id);
+        Rejection::new(400, id, ErrorObject::new(code, message))
     };
+    if let Some(request) = request
+        && let Some(stated) = stated(request, Some(head))?
+    {
+        return Ok(Route::Stated(stated));
+    }
     let legacy = dialect(ProtocolVersion::NEWEST_LEGACY);
     let opens = request.is_some_and(|request| *request.method == *"initialize");
     if opens && head.session_id.is_none() {
         return Ok(Route::Open(legacy));
     }
-    if let Some(text) = unsupported(head) {
-        return Err(reject(Code::INVALID_PARAMS, text));
+    if let Some(version) = &head.version {
+        match (ProtocolVersion::parse(version), incoming) {
+            (Some(version), _) if version.is_legacy() => {}
+            (Some(_), Incoming::One(Message::Notification(_))) => return Ok(Route::Nowhere),
+            (Some(_), Incoming::One(Message::Request(_))) => {
+                return Err(reject(Code::INVALID_PARAMS, lacks(VERSION)));
+            }
+            (Some(_), _) => {
+                let text = "only requests are taken in this revision";
+                return Err(reject(Code::INVALID_REQUEST, text.to_owned()));
+            }
+            (None, _) => return Err(reject(Code::INVALID_PARAMS, unsupported(version))),
+        }
     }
     if let Some(id) = &head.session_id {
         return Ok(Route::Session(id.clone()));
@@ -54,34 +94,147 @@ pub(crate) fn classify(head: &Head, incoming: &Incoming) -> Result<Route, Box<Re
     Err(reject(Code::INVALID_REQUEST, MISSING_SESSION.to_owned()))
 }
 
-const MISSING_SESSION: &str =
-    "missing session: send initialize first, then its Mcp-Session-Id with every request";
+/// Judges one line: what a request says of itself, if it does.
+pub(crate) fn classify_line(message: &Message) -> Result<Option<Stated>, Box<Rejection>> {
+    match message {
+        Message::Request(request) => stated(request, None),
+        Message::Notification(_) | Message::Response(_) => Ok(None),
+    }
+}
 
-/// Judges one GET: the session whose stream it asks for.
-pub(crate) fn classify_stream(head: &Head) -> Result<&SessionId, Box<Rejection>> {
-    let (code, text) = match (unsupported(head), &head.session_id) {
-        (None, Some(id)) => return Ok(id),
-        (Some(text), _) => (Code::INVALID_PARAMS, text),
-        (None, None) => (Code::INVALID_REQUEST, MISSING_SESSION.to_owned()),
+/// What a request says of itself, checked in the order in which the transport's specification has
+/// it: what is in the body, whether the head says the same, whether the revision is known.
+fn stated(request: &Request, head: Option<&Head>) -> Result<Option<Stated>, Box<Rejection>> {
+    let Some(params) = request.params.as_ref().filter(|params| params.is_object()) else {
+        return Ok(None);
     };
-    Err(Box::new(Rejection {
-        status: 400,
-        id: None,
-        error: ErrorObject::new(code, text),
+    let reject = |error| Err(Rejection::new(400, Some(&request.id), error));
+    let invalid = |text: String| reject(ErrorObject::new(Code::INVALID_PARAMS, text));
+    // What cannot be read at all is judged with the parameters.
+    let Ok(subject) = params.deserialize::<SubjectParams<'_>>() else {
+        return Ok(None);
+    };
+    let meta = subject.meta.map(RawValue::get).unwrap_or_default();
+    let Ok(meta) = serde_json::from_str::<StatedMeta<'_>>(meta) else {
+        return Ok(None);
+    };
+    let Some(version) = meta.version else {
+        return Ok(None);
+    };
+    let Ok(version) = serde_json::from_str::<String>(version.get()) else {
+        return invalid(format!("_meta: {VERSION} is not a string"));
+    };
+    let capabilities = match meta.capabilities {
+        Some(raw) if raw.get().starts_with('{') => params.part(raw),
+        Some(_) => return invalid(format!("_meta: {CAPABILITIES} is not an object")),
+        None => return invalid(lacks(CAPABILITIES)),
+    };
+    if let Some(head) = head
+        && let Err(text) = agrees(head, &version, request, &subject)
+    {
+        return reject(ErrorObject::new(Code::HEADER_MISMATCH, text));
+    }
+    let known = ProtocolVersion::parse(&version).filter(|version| !version.is_legacy());
+    let Some(known) = known else {
+        return reject(unsupported_version(&version));
+    };
+    Ok(Some(Stated {
+        dialect: dialect(known),
+        version: known,
+        capabilities,
+        params: head.map(|head| head.params.clone()),
     }))
 }
 
-/// What to say of a version that nobody here speaks.
-fn unsupported(head: &Head) -> Option<String> {
-    let version = head.version.as_ref()?;
-    if ProtocolVersion::parse(version).is_some() {
-        return None;
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+fn lacks(member: &str) -> String {
+    format!("_meta lacks {member}")
+}
+
+/// Whether the head says what the body says.
+fn agrees(
+    head: &Head,
+    version: &str,
+    request: &Request,
+    subject: &SubjectParams<'_>,
+) -> Result<(), String> {
+    let same = |header: &str, sent: Option<&str>, body: &str| match sent {
+        None => Err(format!(
+            "{header} is missing; the body says {}",
+            quoted(body)
+        )),
+        Some(sent) if sent == body => Ok(()),
+        Some(sent) => Err(format!(
+            "{header} is {}, the body says {}",
+            quoted(sent),
+            quoted(body)
+        )),
+    };
+    same("MCP-Protocol-Version", head.version.as_deref(), version)?;
+    same("Mcp-Method", head.method.as_deref(), &request.method)?;
+    let name = match &*request.method {
+        "prompts/get" | "tools/call" => subject.name,
+        "resources/read" => subject.uri,
+        _ => return Ok(()),
+    };
+    // A name that is no string is judged with the parameters.
+    let Some(name) = name.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok()) else {
+        return Ok(());
+    };
+    let sent = head.name.as_deref().map(value::decode).transpose();
+    let sent = sent.map_err(|e| format!("Mcp-Name cannot be read: {e}"))?;
+    same("Mcp-Name", sent.as_deref(), &name)
+}
+
+fn quoted(text: &str) -> String {
+    const MAX_CHARS: usize = 100;
+    format!("{:?}", text.chars().take(MAX_CHARS).collect::<String>())
+}
+
+fn unsupported_version(requested: &str) -> ErrorObject {
+    let supported: Vec<&str> = ProtocolVersion::known(false)
+        .map(ProtocolVersion::as_str)
+        .collect();
+    let requested: String = requested.chars().take(100).collect();
+    let text = format!("unsupported protocol version {requested:?}");
+    let data = serde_json::json!({ "supported": supported, "requested": requested });
+    ErrorObject {
+        data: RawJson::serialized(&data).ok(),
+        ..ErrorObject::new(Code::UNSUPPORTED_VERSION, text)
     }
+}
+
+const MISSING_SESSION: &str =
+    "missing session: send initialize first, then its Mcp-Session-Id with every request";
+
+/// Judges one GET or DELETE: the session that it is about.
+pub(crate) fn classify_verb(head: &Head) -> Result<&SessionId, Box<Rejection>> {
+    let (status, code, text) = match head.version.as_deref().map(ProtocolVersion::parse) {
+        Some(Some(version)) if !version.is_legacy() => {
+            let text = "there are no sessions in this revision: only POST is taken";
+            (405, Code::INVALID_REQUEST, text.to_owned())
+        }
+        Some(None) => {
+            let version = head.version.as_deref().unwrap_or_default();
+            (400, Code::INVALID_PARAMS, unsupported(version))
+        }
+        _ => match &head.session_id {
+            Some(id) => return Ok(id),
+            None => (400, Code::INVALID_REQUEST, MISSING_SESSION.to_owned()),
+        },
+    };
+    Err(Rejection::new(status, None, ErrorObject::new(code, text)))
+}
+
+/// What to say of a version that nobody here speaks.
+fn unsupported(version: &str) -> String {
     let text: String = version.chars().take(40).collect();
-    Some(format!(
+    format!(
         "unsupported MCP-Protocol-Version {text:?}; supported: {}",
         ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ")
-    ))
+    )
 }
 
 #[cfg(test)]
@@ -121,6 +274,8 @@ mod tests {
             let incoming = jsonrpc::decode(&Bytes::from(body), 128).unwrap();
             let seen = match classify(&head, &incoming) {
                 Ok(Route::Open(_)) => "open".to_owned(),
+                Ok(Route::Nowhere) => "nowhere".to_owned(),
+                Ok(Route::Stated(stated)) => format!("stated {}", stated.version),
                 Ok(Route::Session(id)) => format!("session {}", id.as_str()),
                 Err(r) => format!("{} {} {:?}", r.status, r.error.code.0, r.id),
             };

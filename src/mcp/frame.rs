@@ -20,6 +20,13 @@ pub(crate) enum Verb {
 pub(crate) struct Head {
     /// `MCP-Protocol-Version`.
     pub(crate) version: Option<String>,
+    /// `Mcp-Method`: the method of the request in the body.
+    pub(crate) method: Option<Box<str>>,
+    /// `Mcp-Name`: what that method is about, such as the name of a tool.
+    pub(crate) name: Option<Box<str>>,
+    /// `Mcp-Param-*`: arguments of a tool, with the names of their headers. As they came, or ready
+    /// to be written.
+    pub(crate) params: Vec<(Box<str>, Box<str>)>,
     /// `Mcp-Session-Id`: a secret, never shown.
     pub(crate) session_id: Option<SessionId>,
     /// `Last-Event-ID`: what the rest of a broken reply follows.

@@ -3,9 +3,15 @@
 //! Knows names and spelling; must not know hyper or what a value means.
 
 use super::frame::{Head, SessionId};
+use super::param;
 
 /// `Last-Event-ID`.
 pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
+/// `Mcp-Method`.
+pub(crate) const METHOD: &str = "mcp-method";
+/// `Mcp-Name`.
+pub(crate) const NAME: &str = "mcp-name";
+
 /// `MCP-Protocol-Version`, in the lower case that HTTP libraries want.
 pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// `Mcp-Session-Id`.
@@ -13,9 +19,15 @@ pub(crate) const SESSION_ID: &str = "mcp-session-id";
 
 impl Head {
     /// Calls `set` for each header of this head.
-    pub(crate) fn write<'a>(&'a self, mut set: impl FnMut(&'static str, &'a str)) {
+    pub(crate) fn write<'a>(&'a self, mut set: impl FnMut(&'a str, &'a str)) {
         if let Some(version) = &self.version {
             set(PROTOCOL_VERSION, version);
+        }
+        if let Some(method) = &self.method {
+            set(METHOD, method);
+        }
+        if let Some(name) = &self.name {
+            set(NAME, name);
         }
         if let Some(id) = &self.session_id {
             set(SESSION_ID, id.as_str());
@@ -23,18 +35,55 @@ impl Head {
         if let Some(id) = &self.last_event_id {
             set(LAST_EVENT_ID, id);
         }
+        for (name, value) in &self.params {
+            set(name, value);
+        }
     }
 
-    /// Reads a head; `get` looks a header up by its lower-case name. A session id of impossible
-    /// spelling is read as one that no table holds, so that it is answered "not found".
-    pub(crate) fn read<'a>(get: impl Fn(&'static str) -> Option<&'a str>) -> Self {
-        let value = |name| get(name).map(str::trim).filter(|text| !text.is_empty());
-        Self {
-            version: value(PROTOCOL_VERSION).map(str::to_owned),
-            session_id: value(SESSION_ID)
-                .map(|text| SessionId::parse(text).unwrap_or_else(SessionId::unknown)),
-            last_event_id: value(LAST_EVENT_ID).map(Box::from),
+    /// Reads a head from header fields with their names in lower case. A field that is there twice
+    /// is its values joined by a comma, as HTTP has it: never what a single one would say. A
+    /// session id of impossible spelling is read as one that no table holds, so that it is answered
+    /// "not found".
+    pub(crate) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut head = Self::default();
+        let mut session_id: Option<Box<str>> = None;
+        for (name, value) in fields {
+            let value = value.trim();
+            match name {
+                PROTOCOL_VERSION => {
+                    head.version = join(head.version.take().map(Box::from), value).map(Into::into);
+                }
+                METHOD => head.method = join(head.method.take(), value),
+                NAME => head.name = Some(joined(head.name.take(), value)),
+                SESSION_ID => session_id = join(session_id, value),
+                LAST_EVENT_ID => head.last_event_id = join(head.last_event_id.take(), value),
+                name if name.starts_with(param::PREFIX) => {
+                    match head.params.iter_mut().find(|(known, _)| **known == *name) {
+                        Some((_, first)) => *first = joined(Some(std::mem::take(first)), value),
+                        None => head.params.push((name.into(), value.into())),
+                    }
+                }
+                _ => {}
+            }
         }
+        head.session_id =
+            session_id.map(|id| SessionId::parse(&id).unwrap_or_else(SessionId::unknown));
+        head
+    }
+}
+
+/// Where an empty value is none.
+fn join(first: Option<Box<str>>, value: &str) -> Option<Box<str>> {
+    if value.is_empty() {
+        return first;
+    }
+    Some(joined(first, value))
+}
+
+fn joined(first: Option<Box<str>>, value: &str) -> Box<str> {
+    match first {
+        Some(first) => format!("{first}, {value}").into(),
+        None => value.into(),
     }
 }
 
@@ -52,29 +101,46 @@ mod tests {
     fn a_head_reads_back_as_it_was_written() {
         let head = Head {
             version: Some("2025-11-25".to_owned()),
+            method: Some("tools/call".into()),
+            name: Some("".into()),
+            params: vec![("mcp-param-region".into(), "".into())],
             session_id: SessionId::parse("5f2d"),
             last_event_id: Some("s3-7".into()),
         };
         let mut written = Vec::new();
         head.write(|name, value| written.push((name, value)));
-        let read = Head::read(|name| written.iter().find(|(n, _)| *n == name).map(|(_, v)| *v));
-        assert_eq!(read, head);
+        assert_eq!(Head::read(written.into_iter()), head);
     }
 
     #[test]
     fn values_are_trimmed_and_an_empty_one_is_none() {
-        let read = Head::read(|name| match name {
-            PROTOCOL_VERSION => Some("  2025-06-18\t"),
-            SESSION_ID => Some(" "),
-            _ => None,
-        });
+        let read =
+            Head::read([(PROTOCOL_VERSION, "  2025-06-18\t"), (SESSION_ID, " ")].into_iter());
         assert_eq!(read.version.as_deref(), Some("2025-06-18"));
         assert_eq!(read.session_id, None);
     }
 
     #[test]
     fn an_impossible_session_id_is_one_that_nobody_has() {
-        let read = Head::read(|name| (name == SESSION_ID).then_some("a b"));
+        let read = Head::read([(SESSION_ID, "a b")].into_iter());
         assert_eq!(read.session_id.unwrap().as_str(), "-");
+    }
+
+    #[test]
+    fn a_header_that_is_there_twice_is_a_list() {
+        let read = Head::read(
+            [
+                (METHOD, "ping"),
+                (METHOD, "ping"),
+                ("mcp-param-a", "1"),
+                ("mcp-param-b", ""),
+                ("mcp-param-a", "2"),
+                ("accept", "x"),
+            ]
+            .into_iter(),
+        );
+        assert_eq!(read.method.as_deref(), Some("ping, ping"));
+        let params = [("mcp-param-a", "1, 2"), ("mcp-param-b", "")];
+        assert_eq!(read.params, params.map(|(n, v)| (n.into(), v.into())));
     }
 }

@@ -6,6 +6,8 @@ pub(crate) mod classify;
 pub(crate) mod era;
 pub(crate) mod frame;
 pub(crate) mod headers;
+pub(crate) mod param;
 pub(crate) mod tool;
 pub(crate) mod types;
+pub(crate) mod value;
 pub(crate) mod version;

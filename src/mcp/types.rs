@@ -54,6 +54,36 @@ pub(crate) struct RequestMeta<'a> {
     pub(crate) progress_token: Option<&'a RawValue>,
 }
 
+/// The part of a request's `_meta` by which it stands for itself, of whatever JSON types.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StatedMeta<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(crate) version: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub(crate) capabilities: Option<&'a RawValue>,
+}
+
+/// `params` of a request, as far as it says what the request is about.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SubjectParams<'a> {
+    #[serde(borrow, default)]
+    pub(crate) name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) uri: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    pub(crate) meta: Option<&'a RawValue>,
+}
+
+/// The answer to `server/discover`, read leniently.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DiscoverResult {
+    pub(crate) supported_versions: Vec<String>,
+    /// Whatever stands there.
+    #[serde(default)]
+    pub(crate) capabilities: Option<Box<RawValue>>,
+}
+
 /// `params` of `notifications/cancelled`. The reason is for people: an odd one spoils no cancel, so
 /// it is not read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -276,6 +306,17 @@ fn base64(bytes: impl AsRef<[u8]>) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
+/// Who may be given a copy of the list of tools that one client was given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheScope {
+    /// Anyone. The default.
+    #[default]
+    Public,
+    /// Nobody with other credentials.
+    Private,
+}
+
 /// The whole result of a tool: blocks, structured content, and whether it failed.
 ///
 /// Most handlers return something that becomes one by itself
@@ -312,6 +353,23 @@ impl ToolOutput {
     pub fn failed(mut self) -> Self {
         self.is_error = true;
         self
+    }
+
+    /// The members of the result, all that there are.
+    pub(crate) fn members(self) -> Map<String, Value> {
+        let mut members = Map::new();
+        let content = self.content.into_iter().map(|block| Value::Object(block.0));
+        members.insert("content".to_owned(), content.collect());
+        if let Some(structured) = self.structured {
+            members.insert("structuredContent".to_owned(), structured);
+        }
+        if self.is_error {
+            members.insert("isError".to_owned(), Value::Bool(true));
+        }
+        if let Some(meta) = self.meta {
+            members.insert("_meta".to_owned(), Value::Object(meta));
+        }
+        members
     }
 
     /// Sets the `_meta` of the result. Keys need a prefix of your own, such as `example.com/x`.

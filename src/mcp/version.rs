@@ -1,9 +1,30 @@
 //! The known protocol revisions.
 //!
-//! Owns their spelling and their order; must not know what they change. A revision that is not in
-//! the list never compares with one that is.
+//! Owns their spelling, their order and the user's choice among them; must not know what they
+//! change. A revision that is not in the list never compares with one that is.
 
 use std::fmt;
+
+/// Which era of the protocol to speak with a server.
+///
+/// ```
+/// use agent_hub_kit::Era;
+///
+/// assert_eq!(Era::default(), Era::Auto);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Era {
+    /// Find out: ask the server what it speaks, and open with a handshake if it does not
+    /// understand the question. Costs a server of the handshake era one more request when it is
+    /// connected first.
+    #[default]
+    Auto,
+    /// The handshake revisions, 2024-11-05 to 2025-11-25; nothing else is tried.
+    Legacy,
+    /// The stateless revisions, 2026-07-28 and later; nothing else is tried.
+    Modern,
+}
 
 /// A revision of the protocol, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,11 +33,13 @@ pub(crate) enum ProtocolVersion {
     V2025_03_26,
     V2025_06_18,
     V2025_11_25,
+    V2026_07_28,
 }
 
 impl ProtocolVersion {
     /// Every known revision, newest first.
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
+        Self::V2026_07_28,
         Self::V2025_11_25,
         Self::V2025_06_18,
         Self::V2025_03_26,
@@ -25,6 +48,20 @@ impl ProtocolVersion {
 
     /// The newest revision that opens with a handshake.
     pub(crate) const NEWEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The newest revision without one.
+    pub(crate) const NEWEST_MODERN: Self = Self::V2026_07_28;
+
+    /// Whether a connection opens with a handshake.
+    pub(crate) fn is_legacy(self) -> bool {
+        self <= Self::NEWEST_LEGACY
+    }
+
+    /// The revisions of one kind, newest first.
+    pub(crate) fn known(legacy: bool) -> impl Iterator<Item = Self> {
+        let all = Self::ALL.into_iter();
+        all.filter(move |version| version.is_legacy() == legacy)
+    }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::ALL
@@ -38,6 +75,7 @@ impl ProtocolVersion {
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
         }
     }
 }
@@ -72,6 +110,8 @@ mod tests {
     #[test]
     fn the_list_is_newest_first() {
         assert!(ProtocolVersion::ALL.is_sorted_by(|a, b| a > b));
-        assert!(ProtocolVersion::ALL.contains(&ProtocolVersion::NEWEST_LEGACY));
+        let newest = |legacy| ProtocolVersion::known(legacy).next();
+        assert_eq!(newest(true), Some(ProtocolVersion::NEWEST_LEGACY));
+        assert_eq!(newest(false), Some(ProtocolVersion::NEWEST_MODERN));
     }
 }

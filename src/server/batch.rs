@@ -43,14 +43,14 @@ impl Batch {
                 }
             };
             let admit = |call: &CallRequest| host.admit(call, Framing::Line, false);
-            match session.handle_message(message, &offer.facts, admit) {
+            match session.handle_message(message, None, &offer.facts, admit) {
                 Step::Over => return None,
                 Step::Run(call, begun) => {
                     let outbox = begun.outbox().clone();
                     if let Some(work) = offer.work(call, &outbox) {
                         host.leave_to_task(work, begun);
                     }
-                    entries.push(Entry::Running(Reader(outbox)));
+                    entries.push(Entry::Running(Reader::new(outbox, None)));
                 }
                 Step::Settled(Reaction::Answer { body, .. } | Reaction::Busy(body)) => {
                     entries.push(Entry::Said(body));
@@ -70,7 +70,7 @@ impl Batch {
         for entry in self.0 {
             let body = match entry {
                 Entry::Said(body) => body,
-                Entry::Running(reader) => match poll_fn(|cx| reader.0.poll_answer(cx)).await {
+                Entry::Running(reader) => match poll_fn(|cx| reader.outbox.poll_answer(cx)).await {
                     Answer::Json { body, .. } => body,
                     // Cancelled.
                     Answer::Stream => continue,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::mcp::era::ServerWords;
 use crate::mcp::tool::Tool;
+use crate::mcp::types::CacheScope;
 use crate::mcp::types::Implementation;
 use crate::session::server::ServerFacts;
 use crate::wire::jsonrpc::RawJson;
@@ -94,6 +96,8 @@ impl McpServer {
                 info,
                 instructions: None,
                 list_changed: false,
+                tools_ttl_ms: 0,
+                cache_scope: CacheScope::default(),
             },
             tools: Vec::new(),
             handlers: Vec::new(),
@@ -209,6 +213,21 @@ impl McpServerBuilder {
         self
     }
 
+    /// For how long a client may use the list of tools without asking again, in whole
+    /// milliseconds: a hint for revisions since 2026-07-28. Default zero. With
+    /// [`dynamic_tools`](Self::dynamic_tools) clients that listen learn of a change at once.
+    pub fn tools_ttl(mut self, ttl: Duration) -> Self {
+        self.words.tools_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Who may share a kept list of tools, as revisions since 2026-07-28 tell it. Default
+    /// [`CacheScope::Public`]: all clients are given the same list.
+    pub fn cache_scope(mut self, scope: CacheScope) -> Self {
+        self.words.cache_scope = scope;
+        self
+    }
+
     /// What a client's model should know before it uses these tools.
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.words.instructions = Some(text.into());
@@ -286,7 +305,7 @@ impl McpServerBuilder {
             self.fail(fault);
         }
         let facts = ServerFacts {
-            words: self.words,
+            words: Arc::new(self.words),
             tools: self.tools,
             tools_per_page: self.tools_per_page,
             limits: self.limits,

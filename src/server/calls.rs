@@ -11,6 +11,7 @@ use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::notice::{Listener, Notice};
+use crate::mcp::classify::Stated;
 use crate::session::outbox::Outbox;
 use crate::session::server::{
     self as machine, CallRequest, Reaction, ReplyWords, ServerFacts, ServerSession,
@@ -92,6 +93,7 @@ impl Session {
     pub(super) fn handle_message(
         self: &Arc<Self>,
         message: Message,
+        stated: Option<&Stated>,
         facts: &ServerFacts,
         admit: impl FnOnce(&CallRequest) -> Option<(Arc<Outbox>, OwnedSemaphorePermit)>,
     ) -> Step {
@@ -99,7 +101,7 @@ impl Session {
         if state.is_over {
             return Step::Over;
         }
-        match state.machine.handle_message(message, facts) {
+        match state.machine.handle_message(message, stated, facts) {
             Reaction::Call(call) => {
                 let Some((outbox, permit)) = admit(&call) else {
                     state.machine.finish(&call.id);

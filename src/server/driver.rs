@@ -152,21 +152,34 @@ pub(super) fn answer_batch(batch: Batch, outbox: Arc<Outbox>) {
 }
 
 /// The reading end of a call's outbox: lets the call know when nobody reads any more.
-pub(super) struct Reader(pub(super) Arc<Outbox>);
+pub(super) struct Reader {
+    pub(super) outbox: Arc<Outbox>,
+    /// What ends with the reading.
+    _session: Option<Arc<Session>>,
+}
+
+impl Reader {
+    pub(super) fn new(outbox: Arc<Outbox>, session: Option<Arc<Session>>) -> Self {
+        Self {
+            outbox,
+            _session: session,
+        }
+    }
+}
 
 impl Source for Reader {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
-        self.0.poll_chunk(cx)
+        self.outbox.poll_chunk(cx)
     }
 
     fn is_end(&self) -> bool {
-        self.0.is_drained()
+        self.outbox.is_drained()
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.0.detach();
+        self.outbox.detach();
     }
 }
 

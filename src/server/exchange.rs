@@ -5,7 +5,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::calls::{Begun, Session, Step, now};
 use super::driver::{Host, Reader};
 use super::notice::Listener;
 use super::offer::Offer;
-use crate::mcp::classify::{Rejection, Route, classify, classify_stream};
+use crate::mcp::classify::{Rejection, Route, Stated, classify, classify_verb};
 use crate::mcp::era::Dialect;
 use crate::mcp::frame::{Head, SessionId, Verb};
 use crate::session::outbox::Answer;
@@ -34,6 +34,8 @@ use crate::wire::jsonrpc::{
 pub(crate) struct HttpHost {
     host: Arc<Host>,
     sessions: Mutex<SessionTable<Arc<Session>>>,
+    /// Requests in flight that belong to none of them.
+    lone: Mutex<Vec<Weak<Session>>>,
     new_id: fn() -> Option<SessionId>,
 }
 
@@ -46,6 +48,7 @@ impl HttpHost {
         Self {
             host,
             sessions: Mutex::new(sessions),
+            lone: Mutex::default(),
             new_id,
         }
     }
@@ -74,17 +77,21 @@ impl HttpHost {
     pub(super) fn end_calls(&self) {
         let error = ErrorObject::new(Code::INTERNAL, "the server is shutting down");
         let sessions = self.sessions().drain();
-        for session in sessions {
+        let lone = std::mem::take(&mut *self.lone.lock().unwrap_or_else(PoisonError::into_inner));
+        for session in sessions
+            .into_iter()
+            .chain(lone.iter().filter_map(Weak::upgrade))
+        {
             session.end(Some(&error));
         }
     }
 
-    fn delete(&self, id: Option<SessionId>) -> Outbound {
-        let Some(id) = id else {
-            let error = ErrorObject::new(Code::INVALID_REQUEST, "missing Mcp-Session-Id");
-            return error_outbound(400, None, &error);
+    fn delete(&self, head: &Head) -> Outbound {
+        let id = match classify_verb(head) {
+            Ok(id) => id,
+            Err(rejection) => return rejected(*rejection),
         };
-        let session = self.sessions().remove(&id);
+        let session = self.sessions().remove(id);
         match session {
             Some(session) => {
                 session.end(None);
@@ -99,7 +106,7 @@ impl HttpHost {
         let request_id = request.id.clone();
         let mut machine = ServerSession::new(dialect);
         let offer = self.host.offer();
-        let reaction = machine.handle_message(Message::Request(request), &offer.facts);
+        let reaction = machine.handle_message(Message::Request(request), None, &offer.facts);
         let body = match reaction {
             Reaction::Answer { body, .. } if machine.is_open() => body,
             reaction => return self.settled(reaction, accept),
@@ -123,9 +130,33 @@ impl HttpHost {
         }
     }
 
+    /// Answers a request that stands for itself. It is its own session, which ends with the answer
+    /// and so when nobody reads that any more.
+    async fn alone(&self, message: Message, stated: &Stated, accept: Accept) -> Outbound {
+        let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None));
+        self.keep_lone(&session);
+        let admit = |call: &CallRequest| self.host.admit(call, Framing::Sse, accept.sse);
+        let offer = self.host.offer();
+        match session.handle_message(message, Some(stated), &offer.facts, admit) {
+            Step::Over => outbound(503, OutboundBody::Empty),
+            Step::Run(call, begun) => self.run(offer, call, begun, Some(session), accept).await,
+            Step::Settled(reaction) => self.settled(reaction, accept),
+        }
+    }
+
+    /// Lets a request be ended with the server.
+    fn keep_lone(&self, session: &Arc<Session>) {
+        let mut lone = self.lone.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are over are forgotten before the list has to grow.
+        if lone.len() == lone.capacity() {
+            lone.retain(|session| session.strong_count() > 0);
+        }
+        lone.push(Arc::downgrade(session));
+    }
+
     /// Opens the stream of a session, on which it hears that the tools have changed.
     fn stream(&self, head: &Head) -> Outbound {
-        let id = match classify_stream(head) {
+        let id = match classify_verb(head) {
             Ok(id) => id,
             Err(rejection) => return rejected(*rejection),
         };
@@ -160,7 +191,7 @@ impl HttpHost {
                 Some(session) => session.clone(),
                 None => return session_not_found(None),
             },
-            Route::Open(_) => return no_batch(),
+            Route::Nowhere | Route::Open(_) | Route::Stated(_) => return no_batch(),
         };
         if !session.takes_batches() {
             return no_batch();
@@ -191,11 +222,12 @@ impl HttpHost {
         offer: Arc<Offer>,
         call: CallRequest,
         begun: Begun,
+        alone: Option<Arc<Session>>,
         accept: Accept,
     ) -> Outbound {
         let outbox = begun.outbox().clone();
         // From here on a client that hangs up is noticed, whatever this future is doing.
-        let reader = Reader(outbox.clone());
+        let reader = Reader::new(outbox.clone(), alone);
         let work = offer.work(call, &outbox);
         // Held no longer: the call may be long, and what was offered large.
         drop(offer);
@@ -246,7 +278,7 @@ impl Exchange for HttpHost {
             body,
         } = inbound;
         match verb {
-            Verb::Delete => return self.delete(head.session_id),
+            Verb::Delete => return self.delete(&head),
             Verb::Get => return self.stream(&head),
             Verb::Post => {}
         }
@@ -283,13 +315,14 @@ impl Exchange for HttpHost {
                 };
                 let admit = |call: &CallRequest| self.host.admit(call, Framing::Sse, accept.sse);
                 let offer = self.host.offer();
-                match session.handle_message(message, &offer.facts, admit) {
+                match session.handle_message(message, None, &offer.facts, admit) {
                     Step::Over => session_not_found(id.as_ref()),
-                    Step::Run(call, begun) => self.run(offer, call, begun, accept).await,
+                    Step::Run(call, begun) => self.run(offer, call, begun, None, accept).await,
                     Step::Settled(reaction) => self.settled(reaction, accept),
                 }
             }
-            (Route::Open(_), _) => outbound(202, OutboundBody::Empty),
+            (Route::Stated(stated), message) => self.alone(message, &stated, accept).await,
+            (Route::Nowhere | Route::Open(_), _) => outbound(202, OutboundBody::Empty),
         }
     }
 }

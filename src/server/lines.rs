@@ -18,6 +18,7 @@ use super::calls::{Session, Step};
 use super::driver::{Host, answer_batch};
 use super::notice::Listener;
 use crate::error::{Error, Result};
+use crate::mcp::classify::{Rejection, classify_line};
 use crate::mcp::era::opening_dialect;
 use crate::session::outbox::Outbox;
 use crate::session::progress::Framing;
@@ -129,8 +130,15 @@ fn handle_line(host: &Host, session: &Arc<Session>, outlet: &Arc<Outlet>, line: 
         let _ = admitted.0.decide();
         Some(admitted)
     };
+    let stated = match classify_line(&message) {
+        Ok(stated) => stated,
+        Err(rejection) => {
+            let Rejection { id, error, .. } = *rejection;
+            return outlet.answer_error(id.as_ref(), error);
+        }
+    };
     let offer = host.offer();
-    match session.handle_message(message, &offer.facts, admit) {
+    match session.handle_message(message, stated.as_ref(), &offer.facts, admit) {
         Step::Run(call, begun) => {
             outlet.add(begun.outbox().clone());
             let outbox = begun.outbox().clone();

@@ -67,7 +67,7 @@ impl Future for Work {
         // What the handler owned is gone before its caller learns of the end.
         self.release();
         Poll::Ready(match into_answer(ended) {
-            Ok(output) => (200, self.reply.result(&output)),
+            Ok(output) => (200, self.reply.result(output)),
             Err(error) => self.reply.error(&error),
         })
     }

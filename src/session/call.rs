@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::progress::decode_progress;
 use crate::error::{Error, Place};
 use crate::event::{Content, StreamEvent};
+use crate::mcp::era::{Completion, Dialect};
 use crate::mcp::types::CallResult;
 use crate::wire::jsonrpc::{Code, ErrorObject, Message, Outcome, RawJson, Response};
 
@@ -15,6 +16,8 @@ use crate::wire::jsonrpc::{Code, ErrorObject, Message, Outcome, RawJson, Respons
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) id: i64,
+    /// By whose rules a result is read.
+    pub(crate) dialect: &'static dyn Dialect,
     /// The tool wraps a result that is no object in one with the key `result`.
     pub(crate) wraps_result: bool,
     pub(crate) place: Place,
@@ -70,6 +73,19 @@ impl Call {
     fn result(&self, raw: RawJson) -> StreamEvent {
         if !raw.is_object() {
             return self.fail(Error::protocol("the result of the call is not an object"));
+        }
+        match self.dialect.completion(&raw) {
+            Completion::Complete => {}
+            Completion::InputRequired { methods, .. } => {
+                let wanted = match methods.is_empty() {
+                    true => "to be asked again".to_owned(),
+                    false => methods.join(", "),
+                };
+                return self.fail(Error::protocol(format!(
+                    "input_required: the server wants {wanted}, which this client does not offer"
+                )));
+            }
+            Completion::Odd(detail) => return self.fail(Error::protocol(detail)),
         }
         let parsed: CallResult<'_> = match raw.deserialize() {
             Ok(parsed) => parsed,

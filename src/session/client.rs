@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::call::Call;
+use super::negotiate::{Negotiation, Opening};
 use super::pending::Pending;
 use super::tools::Listing;
 use crate::error::{Error, Place};
 use crate::event::StreamEvent;
 use crate::limits::Limits;
-use crate::mcp::era::{Dialect, HttpCancel, Opened, opening_dialect};
+use crate::mcp::era::{Dialect, HttpCancel, Opened};
 use crate::mcp::frame::{Frame, Head, SessionId, Verb};
 use crate::mcp::types::{CancelledParams, Implementation, ToolDescription};
 use crate::wire::jsonrpc::{self, RawJson, RequestId};
@@ -27,6 +28,9 @@ pub(crate) struct ClientSession {
     client: Implementation,
     place: Place,
     limits: Limits,
+    /// All messages share one channel, so that hanging up says nothing.
+    is_shared: bool,
+    negotiation: Negotiation,
     dialect: &'static dyn Dialect,
     phase: Phase,
     /// How often the connection was opened: tells a lost session from the one that replaced it.
@@ -59,6 +63,8 @@ enum Phase {
 struct Live {
     opened: Opened,
     session: Option<SessionId>,
+    /// Members of every request's `_meta`.
+    meta: String,
 }
 
 /// What a request is about. `named` is the number of the session whose id it carries, if any.
@@ -165,12 +171,20 @@ pub(crate) struct CallSpec<'a> {
 }
 
 impl ClientSession {
-    pub(crate) fn new(client: Implementation, place: Place, limits: Limits) -> Self {
+    pub(crate) fn new(
+        client: Implementation,
+        place: Place,
+        limits: Limits,
+        is_shared: bool,
+        negotiation: Negotiation,
+    ) -> Self {
         Self {
             client,
             place,
             limits,
-            dialect: opening_dialect(),
+            is_shared,
+            dialect: negotiation.dialect(),
+            negotiation,
             phase: Phase::New,
             generation: 0,
             attempts: 0,
@@ -235,17 +249,30 @@ impl ClientSession {
 
     /// Opens the connection, or opens it again after the peer lost the session. While it opens
     /// there is nothing more to do: one [`Event::Opened`] is on its way.
-    pub(crate) fn open(&mut self) {
+    pub(crate) fn open(&mut self, now: Instant) {
         match self.phase {
             Phase::Closed => return self.tell(Event::Opened(Err(closed().at(&self.place)))),
             Phase::Opening { .. } | Phase::Confirming(_) => return,
             Phase::New | Phase::Open(_) => {}
         }
         self.attempts += 1;
-        let id = self.pending.insert(None, |_| Work::Open);
+        let opening = self.negotiation.begin();
+        // The longer part is left for an opening that has to follow.
+        let patience = self
+            .limits
+            .discover_timeout
+            .min(self.limits.connect_timeout / 2);
+        let deadline = now.checked_add(patience).filter(|_| opening.is_question);
+        self.send_opening(&opening, deadline);
+    }
+
+    fn send_opening(&mut self, opening: &Opening, deadline: Option<Instant>) {
+        self.attempts += u64::from(opening.is_fresh);
+        self.dialect = opening.dialect;
+        let id = self.pending.insert(deadline, |_| Work::Open);
         self.phase = Phase::Opening { id, session: None };
-        let body = self.dialect.opening(&RequestId::Number(id), &self.client);
-        self.post(Head::default(), body, Owner::Request(id), None);
+        let (head, body) = self.dialect.opening(&RequestId::Number(id), &self.client);
+        self.post(head, body, Owner::Request(id), None);
     }
 
     /// Asks for the tools, all pages. The answer is an [`Event::Listed`] with this id.
@@ -272,12 +299,15 @@ impl ClientSession {
     }
 
     fn ask_page(&mut self, id: i64, cursor: Option<&str>) {
-        let params = match cursor {
-            Some(cursor) => serde_json::json!({ "cursor": cursor }),
-            None => serde_json::json!({}),
+        let mut params = match cursor {
+            Some(cursor) => serde_json::json!({ "cursor": cursor }).to_string(),
+            None => "{}".to_owned(),
         };
-        let body = jsonrpc::encode_request(&RequestId::Number(id), "tools/list", &params);
-        self.post(self.head(), body, Owner::Request(id), None);
+        self.add_meta(&mut params, None);
+        let body = jsonrpc::encode_raw_request(&RequestId::Number(id), "tools/list", &params);
+        let mut head = self.head();
+        self.dialect.address(&mut head, "tools/list", None);
+        self.post(head, body, Owner::Request(id), None);
     }
 
     /// Begins a call. The frame is sent and its reply read by the caller, who tells the end
@@ -288,8 +318,10 @@ impl ClientSession {
         };
         let named = self.named();
         let deadline = spec.timeout.and_then(|timeout| now.checked_add(timeout));
+        let dialect = self.dialect;
         let rules = |id| Call {
             id,
+            dialect,
             wraps_result: spec.wraps_result,
             place: spec.place.clone(),
         };
@@ -302,19 +334,39 @@ impl ClientSession {
         params.pop();
         params.push_str(",\"arguments\":");
         params.push_str(spec.arguments.as_str());
-        if spec.events {
-            params.push_str(&format!(",\"_meta\":{{\"progressToken\":{id}}}"));
-        }
         params.push('}');
+        self.add_meta(&mut params, spec.events.then_some(id));
+        let mut head = self.head();
+        self.dialect
+            .address(&mut head, "tools/call", Some(spec.tool));
         let body = jsonrpc::encode_raw_request(&RequestId::Number(id), "tools/call", &params);
         Ok(CallStart {
             call: rules(id),
             frame: Frame {
                 verb: Verb::Post,
-                head: self.head(),
+                head,
                 body,
             },
         })
+    }
+
+    /// Adds the `_meta` of a request to its parameters, an object.
+    fn add_meta(&self, params: &mut String, token: Option<i64>) {
+        let Phase::Open(Live { meta, .. }) = &self.phase else {
+            return;
+        };
+        let token = token.map(|token| format!("\"progressToken\":{token}"));
+        let members: Vec<&str> = [token.as_deref(), Some(meta.as_str())]
+            .into_iter()
+            .flatten()
+            .filter(|members| !members.is_empty())
+            .collect();
+        if members.is_empty() {
+            return;
+        }
+        params.pop();
+        let comma = if params.len() > 1 { "," } else { "" };
+        params.push_str(&format!("{comma}\"_meta\":{{{}}}}}", members.join(",")));
     }
 
     /// The frame that asks for the rest of a request's reply, after the event of that id. `None`
@@ -384,7 +436,9 @@ impl ClientSession {
             return;
         }
         match self.dialect.http_cancel() {
-            HttpCancel::Notification => {
+            // Whoever holds the reply drops it.
+            HttpCancel::HangUp if !self.is_shared => {}
+            HttpCancel::HangUp | HttpCancel::Notification => {
                 let params = CancelledParams {
                     request_id: RequestId::Number(id),
                     reason: Some(reason.into()),
@@ -443,13 +497,21 @@ impl ClientSession {
     /// A deadline may have come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some((id, work)) = self.pending.pop_expired(now) {
-            if let Work::Call { call, timeout, .. } = work {
-                self.send_cancel(id, "timeout");
-                let error = Error::timeout("timeout", timeout.unwrap_or_default());
-                self.tell(Event::Call {
-                    id,
-                    event: call.fail(error),
-                });
+            match work {
+                Work::Call { call, timeout, .. } => {
+                    self.send_cancel(id, "timeout");
+                    let error = Error::timeout("timeout", timeout.unwrap_or_default());
+                    self.tell(Event::Call {
+                        id,
+                        event: call.fail(error),
+                    });
+                }
+                // A late answer finds nothing.
+                Work::Open => {
+                    let next = self.negotiation.handle_silence();
+                    self.go_on(next);
+                }
+                Work::List { .. } => {}
             }
         }
     }

@@ -12,8 +12,10 @@
 //! ```text
 //!          open()            answer             confirmed
 //!   New ───────────▶ Opening ───────▶ Confirming ───────▶ Open
-//!    ▲                  │ refused           │ failed       │ session lost
-//!    └──────────────────┴───────────────────┴──────────────┘
+//!    ▲                │ ▲ └── nothing to confirm ──────────▲│
+//!    │                │ └─ refused: the other era's opening │
+//!    │                │ refused         │ failed            │ session lost
+//!    └────────────────┴─────────────────┴───────────────────┘
 //!                                 close() from anywhere: Closed
 //! ```
 //!
@@ -43,6 +45,7 @@
 
 pub(crate) mod call;
 pub(crate) mod client;
+pub(crate) mod negotiate;
 pub(crate) mod outbox;
 mod pending;
 pub(crate) mod progress;

@@ -4,10 +4,12 @@
 //! tool runs or what carries the answer.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::progress::read_token;
 use crate::limits::Limits;
-use crate::mcp::era::{Dialect, Method, ServerWords};
+use crate::mcp::classify::Stated;
+use crate::mcp::era::{Dialect, Method, ServerWords, Stage};
 use crate::mcp::tool::Tool;
 use crate::mcp::types::{CallParams, CancelledParams, RequestMeta, ToolOutput};
 use crate::mcp::version::ProtocolVersion;
@@ -18,7 +20,7 @@ use crate::wire::jsonrpc::{
 /// What all sessions of a server share.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerFacts {
-    pub(crate) words: ServerWords,
+    pub(crate) words: Arc<ServerWords>,
     /// In the order they were added; names are unique.
     pub(crate) tools: Vec<Tool>,
     /// How many of them a page of the list holds.
@@ -26,7 +28,7 @@ pub(crate) struct ServerFacts {
     pub(crate) limits: Limits,
 }
 
-/// One client's session.
+/// One client's session; also what is in flight of requests that stand for themselves.
 #[derive(Debug)]
 pub(crate) struct ServerSession {
     dialect: &'static dyn Dialect,
@@ -76,22 +78,30 @@ pub(crate) struct CallRequest {
 #[derive(Debug, Clone)]
 pub(crate) struct ReplyWords {
     id: RequestId,
+    terms: Terms,
+    server: Arc<ServerWords>,
+}
+
+/// The rules that a request is judged by.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
     dialect: &'static dyn Dialect,
     version: ProtocolVersion,
 }
 
 impl ReplyWords {
     /// The response that carries a tool's result.
-    pub(crate) fn result(&self, output: &ToolOutput) -> Vec<u8> {
+    pub(crate) fn result(&self, output: ToolOutput) -> Vec<u8> {
         let mut body = Vec::new();
-        let result = self.dialect.call_result(self.version, output);
+        let Terms { dialect, version } = self.terms;
+        let result = dialect.call_result(version, output, &self.server);
         jsonrpc::encode_result(&mut body, &self.id, &result);
         body
     }
 
     /// The response that carries an error, and its HTTP status if none was sent yet.
     pub(crate) fn error(&self, error: &ErrorObject) -> (u16, Vec<u8>) {
-        error_answer(self.dialect, Some(&self.id), error)
+        error_answer(self.terms.dialect, Some(&self.id), error, Stage::Work)
     }
 }
 
@@ -99,10 +109,11 @@ fn error_answer(
     dialect: &'static dyn Dialect,
     id: Option<&RequestId>,
     error: &ErrorObject,
+    stage: Stage,
 ) -> (u16, Vec<u8>) {
     let mut body = Vec::new();
     jsonrpc::encode_error(&mut body, id, error);
-    (dialect.http_status(error.code), body)
+    (dialect.http_status(error.code, stage), body)
 }
 
 impl ServerSession {
@@ -133,10 +144,16 @@ impl ServerSession {
         }
     }
 
-    /// Judges one message of the client.
-    pub(crate) fn handle_message(&mut self, message: Message, facts: &ServerFacts) -> Reaction {
+    /// Judges one message of the client. `stated` is what a request says of itself; it is judged
+    /// by that alone, and leaves the session as it is.
+    pub(crate) fn handle_message(
+        &mut self,
+        message: Message,
+        stated: Option<&Stated>,
+        facts: &ServerFacts,
+    ) -> Reaction {
         match message {
-            Message::Request(request) => self.handle_request(&request, facts),
+            Message::Request(request) => self.handle_request(&request, stated, facts),
             Message::Notification(note) => match &*note.method {
                 "notifications/cancelled" => self.handle_cancel(note.params.as_ref()),
                 "notifications/initialized" => {
@@ -151,74 +168,96 @@ impl ServerSession {
                 outcome: Outcome::Malformed(detail),
             }) => {
                 let error = ErrorObject::new(Code::INVALID_REQUEST, detail);
-                let (status, body) = error_answer(self.dialect, id.as_ref(), &error);
+                let (status, body) = error_answer(self.dialect, id.as_ref(), &error, Stage::Check);
                 Reaction::Answer { status, body }
             }
             Message::Response(_) => Reaction::Accept,
         }
     }
 
-    fn handle_request(&mut self, request: &Request, facts: &ServerFacts) -> Reaction {
-        let method = self.dialect.method(&request.method);
-        let answer = match (method, self.phase) {
-            (None, _) => Err(unknown_method(request)),
+    fn handle_request(
+        &mut self,
+        request: &Request,
+        stated: Option<&Stated>,
+        facts: &ServerFacts,
+    ) -> Reaction {
+        let (dialect, phase) = match stated {
+            Some(stated) => (stated.dialect, Phase::Open(stated.version)),
+            None => (self.dialect, self.phase),
+        };
+        let params = request.params.as_ref();
+        let check = |code, text: &'static str| Refused::Check(ErrorObject::new(code, text));
+        let answer = match (dialect.method(&request.method), phase) {
+            (None, _) => Err(Refused::Check(unknown_method(request))),
             (Some(Method::Ping), _) => Ok("{}".to_owned()),
-            (Some(Method::Initialize), Phase::Fresh) => self.open(request.params.as_ref(), facts),
-            (Some(Method::Initialize), Phase::Open(_)) => Err(ErrorObject::new(
-                Code::INVALID_REQUEST,
-                "the session is open already",
-            )),
-            (Some(Method::CallTool | Method::ListTools), Phase::Fresh) => Err(ErrorObject::new(
-                Code::INVALID_PARAMS,
-                "the session is not open: send initialize first",
-            )),
+            (Some(Method::Discover), _) => self.open(dialect, params, facts),
+            (Some(Method::Initialize), Phase::Fresh) => self.open(dialect, params, facts),
+            (Some(Method::Initialize), Phase::Open(_)) => {
+                Err(check(Code::INVALID_REQUEST, "the session is open already"))
+            }
+            (Some(Method::CallTool | Method::ListTools | Method::Listen), Phase::Fresh) => {
+                Err(check(
+                    Code::INVALID_PARAMS,
+                    "the session is not open: send initialize first, or say in _meta which \
+                     protocol version the request follows",
+                ))
+            }
+            (Some(Method::Listen), Phase::Open(_)) => Err(Refused::Check(unknown_method(request))),
             (Some(Method::ListTools), Phase::Open(version)) => {
-                self.list(version, request.params.as_ref(), facts)
+                Self::list(Terms { dialect, version }, params, facts)
             }
             (Some(Method::CallTool), Phase::Open(version)) => {
-                match self.call(version, request, facts) {
+                match self.call(Terms { dialect, version }, request, facts) {
                     Ok(call) => return Reaction::Call(call),
-                    Err(Refused::Busy) => return Reaction::Busy(busy(&request.id)),
-                    Err(Refused::Error(error)) => Err(error),
+                    Err(refused) => Err(refused),
                 }
             }
         };
-        let (status, body) = match answer {
-            Ok(result) => (200, result_answer(&request.id, &result)),
-            Err(error) => error_answer(self.dialect, Some(&request.id), &error),
+        let (error, stage) = match answer {
+            Ok(result) => {
+                let body = result_answer(&request.id, &result);
+                return Reaction::Answer { status: 200, body };
+            }
+            Err(Refused::Busy) => return Reaction::Busy(busy(&request.id)),
+            Err(Refused::Check(error)) => (error, Stage::Check),
+            Err(Refused::Work(error)) => (error, Stage::Work),
         };
+        let (status, body) = error_answer(dialect, Some(&request.id), &error, stage);
         Reaction::Answer { status, body }
     }
 
     fn open(
         &mut self,
+        dialect: &'static dyn Dialect,
         params: Option<&RawJson>,
         facts: &ServerFacts,
-    ) -> Result<String, ErrorObject> {
-        let (version, result) = self.dialect.open(params, &facts.words)?;
-        self.phase = Phase::Open(version);
+    ) -> Result<String, Refused> {
+        let (version, result) = dialect.open(params, &facts.words).map_err(Refused::Check)?;
+        if let Some(version) = version {
+            self.phase = Phase::Open(version);
+        }
         Ok(result)
     }
 
     fn list(
-        &self,
-        version: ProtocolVersion,
+        terms: Terms,
         params: Option<&RawJson>,
         facts: &ServerFacts,
-    ) -> Result<String, ErrorObject> {
+    ) -> Result<String, Refused> {
         #[derive(serde::Deserialize)]
         struct ListParams {
             #[serde(default)]
             cursor: Option<String>,
         }
-        let params: ListParams = jsonrpc::parse_params(params)?;
+        let params: ListParams = jsonrpc::parse_params(params).map_err(Refused::Check)?;
         // A cursor names the tool that its page begins with: it holds while tools come and go, and
         // means nothing once that one is gone.
         let begins = |cursor: String| facts.tools.iter().position(|tool| tool.name() == cursor);
         let start = match params.cursor {
             None => 0,
-            Some(cursor) => begins(cursor)
-                .ok_or_else(|| ErrorObject::new(Code::INVALID_PARAMS, "unknown cursor"))?,
+            Some(cursor) => begins(cursor).ok_or_else(|| {
+                Refused::Work(ErrorObject::new(Code::INVALID_PARAMS, "unknown cursor"))
+            })?,
         };
         let mut rest = facts.tools.iter().skip(start);
         let mut tools = String::new();
@@ -226,20 +265,19 @@ impl ServerSession {
             if !tools.is_empty() {
                 tools.push(',');
             }
-            self.dialect.write_tool(version, tool, &mut tools);
+            terms.dialect.write_tool(terms.version, tool, &mut tools);
         }
-        Ok(self
-            .dialect
-            .list_result(&tools, rest.next().map(Tool::name)))
+        let next = rest.next().map(Tool::name);
+        Ok(terms.dialect.list_result(&tools, next, &facts.words))
     }
 
     fn call(
         &mut self,
-        version: ProtocolVersion,
+        terms: Terms,
         request: &Request,
         facts: &ServerFacts,
     ) -> Result<CallRequest, Refused> {
-        let refused = |code, text: String| Refused::Error(ErrorObject::new(code, text));
+        let refused = |code, text: String| Refused::Check(ErrorObject::new(code, text));
         let invalid = |text: String| refused(Code::INVALID_PARAMS, text);
         let Some(params) = &request.params else {
             return Err(invalid("`params` is missing; it names the tool".to_owned()));
@@ -262,7 +300,8 @@ impl ServerSession {
             .position(|tool| tool.name() == parsed.name)
         else {
             let name: String = parsed.name.chars().take(200).collect();
-            return Err(invalid(format!("unknown tool: {name}")));
+            let text = format!("unknown tool: {name}");
+            return Err(Refused::Work(ErrorObject::new(Code::INVALID_PARAMS, text)));
         };
         if self.calls.contains(&request.id) {
             let text = format!("a request with the id {} is in flight already", request.id);
@@ -280,8 +319,8 @@ impl ServerSession {
         self.calls.insert(request.id.clone());
         let reply = ReplyWords {
             id: request.id.clone(),
-            dialect: self.dialect,
-            version,
+            terms,
+            server: facts.words.clone(),
         };
         Ok(CallRequest {
             id: request.id.clone(),
@@ -309,10 +348,13 @@ impl ServerSession {
     }
 }
 
-/// Why a call does not begin.
+/// Why a request is not done.
 enum Refused {
     Busy,
-    Error(ErrorObject),
+    /// The request is not in order.
+    Check(ErrorObject),
+    /// What it asks for cannot be had.
+    Work(ErrorObject),
 }
 
 /// The response of a server that has no room for another call.

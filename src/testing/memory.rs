@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{AgentHubClient, Candidate, Policy, ToolRef};
 use crate::error::Result;
+use crate::mcp::version::Era;
 use crate::server::McpServer;
 use crate::transport::http::client::HttpLink;
 use crate::transport::http::connection::serve_io;
@@ -61,6 +62,6 @@ pub async fn connect_memory(
     let limits = hub.shared().limits().clone();
     let link = HttpLink::in_memory(connect, &limits)?;
     let name: Arc<str> = name.into().into();
-    let candidate = Candidate::over(name, Box::new(link), limits);
+    let candidate = Candidate::over(name, Box::new(link), limits, Era::Auto);
     hub.shared().connect(candidate, Policy::default()).await
 }

@@ -284,6 +284,11 @@ impl Code {
     pub(crate) const METHOD_NOT_FOUND: Self = Self(-32601);
     pub(crate) const INVALID_PARAMS: Self = Self(-32602);
     pub(crate) const INTERNAL: Self = Self(-32603);
+    /// What stands in HTTP headers is not what stands in the body.
+    pub(crate) const HEADER_MISMATCH: Self = Self(-32020);
+    /// The request cannot be served to a client without some capability.
+    pub(crate) const MISSING_CAPABILITY: Self = Self(-32021);
+    pub(crate) const UNSUPPORTED_VERSION: Self = Self(-32022);
     /// What some peers answer for a call that was cancelled.
     pub(crate) const CANCELLED: Self = Self(-32800);
 }

@@ -85,6 +85,9 @@ pub struct Peer {
 
 struct Shared {
     script: Box<Script>,
+    /// The script answers `server/discover`; otherwise the peer knows nothing of it, and it is not
+    /// recorded.
+    is_asked: bool,
     requests: Mutex<Vec<Request>>,
     count: watch::Sender<usize>,
     hand: mpsc::UnboundedSender<(Request, Wire)>,
@@ -110,8 +113,21 @@ impl Peer {
         .await
     }
 
+    /// A peer whose script answers `server/discover` too.
+    pub async fn asked(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        Self::listen("127.0.0.1:0".parse().unwrap(), true, script).await
+    }
+
     pub async fn start_at(
         address: SocketAddr,
+        script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen(address, false, script).await
+    }
+
+    async fn listen(
+        address: SocketAddr,
+        is_asked: bool,
         script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
@@ -119,6 +135,7 @@ impl Peer {
         let (hand, handed) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             script: Box::new(script),
+            is_asked,
             requests: Mutex::default(),
             count: watch::Sender::new(0),
             hand,
@@ -226,6 +243,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn serve(mut wire: Wire, shared: Arc<Shared>) {
     while let Some(request) = wire.read().await {
+        if request.what() == "server/discover" && !shared.is_asked {
+            if !wire.write(empty("404 Not Found").into_bytes()).await {
+                return;
+            }
+            continue;
+        }
         let answer = (shared.script)(&request);
         shared.requests.lock().unwrap().push(request.clone());
         shared.count.send_modify(|count| *count += 1);

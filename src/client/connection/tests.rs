@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::client::{AgentHubClient, CallStream};
 use crate::mcp::frame::{Frame, SessionId, Verb};
+use crate::mcp::version::Era;
 use crate::transport::{BoxFuture, Media, Messages, Reply, ReplyHead, Sent};
 
 /// How a peer without a network answers.
@@ -203,7 +204,12 @@ impl Fake {
         let shared = hub.shared().clone();
         shared
             .connect(
-                crate::client::connect::Candidate::over("p".into(), Box::new(link), limits),
+                crate::client::connect::Candidate::over(
+                    "p".into(),
+                    Box::new(link),
+                    limits,
+                    Era::Legacy,
+                ),
                 crate::client::connect::Policy::default(),
             )
             .await

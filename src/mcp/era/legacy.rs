@@ -12,48 +12,49 @@ use super::super::types::{
     ContentBlock, Implementation, InitializeParams, InitializeResult, ToolOutput,
 };
 use super::super::version::ProtocolVersion;
-use super::{Dialect, HttpCancel, Method, Opened, ServerWords};
+use super::{
+    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, clipped, declares_changes,
+    spelled,
+};
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
 
 #[derive(Debug)]
 pub(super) struct Legacy;
 
 impl Dialect for Legacy {
-    fn opening(&self, id: &RequestId, client: &Implementation) -> Bytes {
+    fn opening(&self, id: &RequestId, client: &Implementation) -> (Head, Bytes) {
         let params = json!({
             "protocolVersion": ProtocolVersion::NEWEST_LEGACY.as_str(),
             "capabilities": {},
             "clientInfo": client,
         });
-        jsonrpc::encode_request(id, "initialize", &params)
+        // The head stays empty: the version is what the answer will say.
+        let body = jsonrpc::encode_request(id, "initialize", &params);
+        (Head::default(), body)
     }
 
     fn opened(&self, result: &RawJson) -> Result<Opened, String> {
         let result: InitializeResult = result
             .object()
             .map_err(|e| format!("an odd answer to initialize: {e}"))?;
-        let Some(version) = ProtocolVersion::parse(&result.protocol_version) else {
+        let known = ProtocolVersion::parse(&result.protocol_version);
+        let Some(version) = known.filter(|version| version.is_legacy()) else {
             return Err(format!(
                 "the server speaks protocol version {:?}; this client knows {}",
                 clipped(&result.protocol_version),
-                ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", "),
+                spelled(ProtocolVersion::known(true)),
             ));
         };
-        let capabilities: Option<Value> = result
-            .capabilities
-            .and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let list_changed = capabilities
-            .as_ref()
-            .and_then(|declared| declared.pointer("/tools/listChanged"))
-            .is_some_and(|declared| *declared == Value::Bool(true));
+        let list_changed = declares_changes(result.capabilities.as_deref());
         Ok(Opened {
             version,
             list_changed,
         })
     }
 
-    fn confirmation(&self) -> Bytes {
-        jsonrpc::encode_notification("notifications/initialized", None::<&()>)
+    fn confirmation(&self) -> Option<Bytes> {
+        let confirmation = jsonrpc::encode_notification("notifications/initialized", None::<&()>);
+        Some(confirmation)
     }
 
     fn head(&self, version: ProtocolVersion, session: Option<&SessionId>) -> Head {
@@ -64,12 +65,22 @@ impl Dialect for Legacy {
         }
     }
 
+    fn address(&self, _head: &mut Head, _method: &'static str, _name: Option<&str>) {}
+
+    fn request_meta(&self, _version: ProtocolVersion, _client: &Implementation) -> String {
+        String::new()
+    }
+
     fn has_sessions(&self) -> bool {
         true
     }
 
     fn http_cancel(&self) -> HttpCancel {
         HttpCancel::Notification
+    }
+
+    fn completion(&self, _result: &RawJson) -> Completion {
+        Completion::Complete
     }
 
     fn method(&self, name: &str) -> Option<Method> {
@@ -86,23 +97,20 @@ impl Dialect for Legacy {
         &self,
         params: Option<&RawJson>,
         server: &ServerWords,
-    ) -> Result<(ProtocolVersion, String), ErrorObject> {
+    ) -> Result<(Option<ProtocolVersion>, String), ErrorObject> {
         let params: InitializeParams = jsonrpc::parse_params(params)?;
         let version = ProtocolVersion::parse(&params.protocol_version)
+            .filter(|version| version.is_legacy())
             .unwrap_or(ProtocolVersion::NEWEST_LEGACY);
-        let tools = match server.list_changed {
-            true => json!({ "listChanged": true }),
-            false => json!({}),
-        };
         let mut result = json!({
             "protocolVersion": version.as_str(),
-            "capabilities": { "tools": tools },
+            "capabilities": server.capabilities(),
             "serverInfo": server.info,
         });
         if let (Some(text), Some(result)) = (&server.instructions, result.as_object_mut()) {
             result.insert("instructions".to_owned(), Value::from(text.as_str()));
         }
-        Ok((version, result.to_string()))
+        Ok((Some(version), result.to_string()))
     }
 
     fn takes_batches(&self, version: ProtocolVersion) -> bool {
@@ -115,7 +123,7 @@ impl Dialect for Legacy {
         tool.write(out, !tool.has_plain_output());
     }
 
-    fn list_result(&self, tools: &str, next: Option<&str>) -> String {
+    fn list_result(&self, tools: &str, next: Option<&str>, _server: &ServerWords) -> String {
         match next {
             None => format!("{{\"tools\":[{tools}]}}"),
             Some(cursor) => {
@@ -125,32 +133,21 @@ impl Dialect for Legacy {
         }
     }
 
-    fn call_result(&self, version: ProtocolVersion, output: &ToolOutput) -> String {
-        let content: Vec<ContentBlock> = output
-            .content
-            .iter()
-            .map(|block| carried(version, block))
-            .collect();
-        let mut result = json!({ "content": content });
-        let Some(members) = result.as_object_mut() else {
-            return result.to_string();
-        };
-        if let Some(structured) = &output.structured
-            && structured.is_object()
-            && version >= ProtocolVersion::V2025_06_18
-        {
-            members.insert("structuredContent".to_owned(), structured.clone());
+    fn call_result(
+        &self,
+        version: ProtocolVersion,
+        mut output: ToolOutput,
+        _server: &ServerWords,
+    ) -> String {
+        for block in &mut output.content {
+            carry(version, block);
         }
-        if output.is_error {
-            members.insert("isError".to_owned(), Value::Bool(true));
-        }
-        if let Some(meta) = &output.meta {
-            members.insert("_meta".to_owned(), Value::Object(meta.clone()));
-        }
-        result.to_string()
+        let keeps = |value: &Value| value.is_object() && version >= ProtocolVersion::V2025_06_18;
+        output.structured = output.structured.filter(keeps);
+        Value::Object(output.members()).to_string()
     }
 
-    fn http_status(&self, code: Code) -> u16 {
+    fn http_status(&self, code: Code, _stage: Stage) -> u16 {
         match code {
             Code::PARSE | Code::INVALID_REQUEST => 400,
             _ => 200,
@@ -159,21 +156,15 @@ impl Dialect for Legacy {
 }
 
 /// A block that this revision does not know yet becomes a text that says where the content is.
-fn carried(version: ProtocolVersion, block: &ContentBlock) -> ContentBlock {
-    match block.kind() {
+fn carry(version: ProtocolVersion, block: &mut ContentBlock) {
+    let text = match block.kind() {
         "audio" if version < ProtocolVersion::V2025_03_26 => {
-            ContentBlock::text(format!("[audio, {}]", block.member("mimeType")))
+            format!("[audio, {}]", block.member("mimeType"))
         }
-        "resource_link" if version < ProtocolVersion::V2025_06_18 => {
-            ContentBlock::text(block.member("uri"))
-        }
-        _ => block.clone(),
-    }
-}
-
-/// At most 100 characters of a peer's text.
-fn clipped(text: &str) -> String {
-    text.chars().take(100).collect()
+        "resource_link" if version < ProtocolVersion::V2025_06_18 => block.member("uri").to_owned(),
+        _ => return,
+    };
+    *block = ContentBlock::text(text);
 }
 
 #[cfg(test)]
@@ -181,6 +172,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::mcp::types::CacheScope;
 
     fn words() -> ServerWords {
         let info = Implementation {
@@ -191,6 +183,8 @@ mod tests {
             info,
             instructions: Some("be kind".to_owned()),
             list_changed: false,
+            tools_ttl_ms: 0,
+            cache_scope: CacheScope::Public,
         }
     }
 
@@ -204,7 +198,7 @@ mod tests {
             name: "hub".to_owned(),
             version: "0.1.0".to_owned(),
         };
-        let opening = Legacy.opening(&RequestId::Number(1), &client);
+        let (_, opening) = Legacy.opening(&RequestId::Number(1), &client);
         let sent: Value = serde_json::from_slice(&opening).unwrap();
         assert_eq!(
             sent,
@@ -233,7 +227,7 @@ mod tests {
             let answer = Legacy.open(Some(&params), &words());
             match (answer, expected) {
                 (Ok((version, result)), Ok(expected)) => {
-                    assert_eq!(version.as_str(), expected, "{params:?}");
+                    assert_eq!(version.unwrap().as_str(), expected, "{params:?}");
                     let result: Value = serde_json::from_str(&result).unwrap();
                     assert_eq!(
                         result,
@@ -265,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_older_revision_is_accepted_and_an_unknown_one_names_both_sides() {
-        for version in ProtocolVersion::ALL {
+        for version in ProtocolVersion::known(true) {
             let text = format!(r#"{{"protocolVersion":"{version}","serverInfo":7}}"#);
             let result = RawJson::serialized(&serde_json::from_str::<Value>(&text).unwrap());
             let opened = Legacy.opened(&result.unwrap()).unwrap();
@@ -305,7 +299,7 @@ mod tests {
             .block(ContentBlock::resource_link("file:///x", "x"))
             .structured(json!({"n": 1}));
         let result = |version| -> Value {
-            serde_json::from_str(&Legacy.call_result(version, &output)).unwrap()
+            serde_json::from_str(&Legacy.call_result(version, output.clone(), &words())).unwrap()
         };
         let oldest = result(ProtocolVersion::V2024_11_05);
         assert_eq!(
@@ -322,7 +316,7 @@ mod tests {
             Value::Null
         );
         let plain = ToolOutput::new().structured(7);
-        let plain = Legacy.call_result(ProtocolVersion::V2025_11_25, &plain);
+        let plain = Legacy.call_result(ProtocolVersion::V2025_11_25, plain, &words());
         assert_eq!(plain, r#"{"content":[]}"#);
     }
 

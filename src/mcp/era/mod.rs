@@ -5,14 +5,17 @@
 //! client and for a request by the server, and then carried.
 
 mod legacy;
+mod modern;
 
 use std::fmt;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::frame::{Head, SessionId};
 use super::tool::Tool;
-use super::types::{Implementation, ToolOutput};
+use super::types::{CacheScope, Implementation, ToolOutput};
 use super::version::ProtocolVersion;
 use crate::wire::jsonrpc::{Code, ErrorObject, RawJson, RequestId};
 
@@ -20,17 +23,23 @@ use crate::wire::jsonrpc::{Code, ErrorObject, RawJson, RequestId};
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     // The client's questions.
 
-    /// The request that opens a connection.
-    fn opening(&self, id: &RequestId, client: &Implementation) -> Bytes;
+    /// The request that opens a connection, and what stands beside it.
+    fn opening(&self, id: &RequestId, client: &Implementation) -> (Head, Bytes);
 
     /// Reads the answer to it; the error says why the connection cannot go on.
     fn opened(&self, result: &RawJson) -> Result<Opened, String>;
 
-    /// The notification that completes the opening.
-    fn confirmation(&self) -> Bytes;
+    /// The notification that completes the opening, if it takes one.
+    fn confirmation(&self) -> Option<Bytes>;
 
     /// What stands beside a message once the connection is open.
     fn head(&self, version: ProtocolVersion, session: Option<&SessionId>) -> Head;
+
+    /// Adds what a request says of itself there: its method, and what that is about.
+    fn address(&self, head: &mut Head, method: &'static str, name: Option<&str>);
+
+    /// The members of every request's `_meta`, as JSON without braces; empty if there are none.
+    fn request_meta(&self, version: ProtocolVersion, client: &Implementation) -> String;
 
     /// Whether the era has sessions over HTTP: with an end, a stream of their own, and replies
     /// that can be taken up again.
@@ -39,17 +48,21 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// How a call over HTTP is cancelled.
     fn http_cancel(&self) -> HttpCancel;
 
+    /// Whether a call's result is its end.
+    fn completion(&self, result: &RawJson) -> Completion;
+
     // The server's questions.
 
     /// The method of that name; one that the era lacks is absent.
     fn method(&self, name: &str) -> Option<Method>;
 
-    /// Reads the opening request and answers with the revision to be spoken and the result.
+    /// Answers the opening request: with the revision that is spoken from now on, if the client is
+    /// to be remembered, and the result.
     fn open(
         &self,
         params: Option<&RawJson>,
         server: &ServerWords,
-    ) -> Result<(ProtocolVersion, String), ErrorObject>;
+    ) -> Result<(Option<ProtocolVersion>, String), ErrorObject>;
 
     /// Whether a client of this revision may send several messages as one array.
     fn takes_batches(&self, version: ProtocolVersion) -> bool;
@@ -59,22 +72,31 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     /// The result of `tools/list` around tools that are written already, and the cursor of the
     /// page that follows.
-    fn list_result(&self, tools: &str, next: Option<&str>) -> String;
+    fn list_result(&self, tools: &str, next: Option<&str>, server: &ServerWords) -> String;
 
     /// A tool's result as this revision can carry it.
-    fn call_result(&self, version: ProtocolVersion, output: &ToolOutput) -> String;
+    fn call_result(
+        &self,
+        version: ProtocolVersion,
+        output: ToolOutput,
+        server: &ServerWords,
+    ) -> String;
 
     /// The HTTP status of an answer that is an error.
-    fn http_status(&self, code: Code) -> u16;
+    fn http_status(&self, code: Code, stage: Stage) -> u16;
 }
 
-/// What a server says of itself when a connection opens.
+/// What a server says of itself.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerWords {
     pub(crate) info: Implementation,
     pub(crate) instructions: Option<String>,
     /// The tools may change, and clients are told.
     pub(crate) list_changed: bool,
+    /// For how many milliseconds a client may keep the list of tools without asking again.
+    pub(crate) tools_ttl_ms: u64,
+    /// Who may share what is kept.
+    pub(crate) cache_scope: CacheScope,
 }
 
 /// What a client learned when a connection opened.
@@ -89,29 +111,88 @@ pub(crate) struct Opened {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     CallTool,
+    Discover,
     Initialize,
     ListTools,
+    /// Opens a stream of changes.
+    Listen,
     Ping,
 }
 
 /// How a call over HTTP is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HttpCancel {
+    /// By hanging up; nothing is sent.
+    HangUp,
     /// By a notification; hanging up says nothing.
     Notification,
 }
 
-/// The rules by which a client opens a connection, before it knows what the peer speaks.
+/// What a result says of the call that it answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Completion {
+    /// The call is over.
+    Complete,
+    /// The server wants something first.
+    InputRequired {
+        /// The methods of the requests that it wants answered.
+        methods: Vec<String>,
+        /// What it wants to be given back.
+        state: Option<String>,
+    },
+    /// Neither; what is wrong.
+    Odd(String),
+}
+
+/// When an error arose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// While the request was judged.
+    Check,
+    /// In what it asked for.
+    Work,
+}
+
+/// The rules by which a server takes a message that does not say which ones it follows.
 pub(crate) fn opening_dialect() -> &'static dyn Dialect {
     &legacy::Legacy
 }
 
 /// The rules of the era that a revision belongs to.
 pub(crate) fn dialect(version: ProtocolVersion) -> &'static dyn Dialect {
-    match version {
-        ProtocolVersion::V2024_11_05
-        | ProtocolVersion::V2025_03_26
-        | ProtocolVersion::V2025_06_18
-        | ProtocolVersion::V2025_11_25 => &legacy::Legacy,
+    if version.is_legacy() {
+        &legacy::Legacy
+    } else {
+        &modern::Modern
     }
+}
+
+impl ServerWords {
+    /// What it declares when a connection opens.
+    fn capabilities(&self) -> Value {
+        match self.list_changed {
+            true => json!({ "tools": { "listChanged": true } }),
+            false => json!({ "tools": {} }),
+        }
+    }
+}
+
+/// Whether a server's capabilities, whatever stands there, say that it tells of changed tools.
+fn declares_changes(capabilities: Option<&RawValue>) -> bool {
+    let declared = capabilities.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+    let tools = declared
+        .as_ref()
+        .and_then(|declared| declared.pointer("/tools/listChanged"));
+    tools == Some(&Value::Bool(true))
+}
+
+/// Revisions as a text for people.
+fn spelled(versions: impl Iterator<Item = ProtocolVersion>) -> String {
+    let versions: Vec<&str> = versions.map(ProtocolVersion::as_str).collect();
+    versions.join(", ")
+}
+
+/// At most 100 characters of a peer's text.
+fn clipped(text: &str) -> String {
+    text.chars().take(100).collect()
 }

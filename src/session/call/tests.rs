@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::event::EventKind;
+use crate::mcp::era::opening_dialect;
 use crate::wire::jsonrpc::{self, Incoming};
 
 mod hearing;
@@ -13,6 +14,7 @@ fn call(wraps_result: bool) -> Call {
     let (server, tool) = (Arc::from("alpha"), Arc::from("add"));
     Call {
         id: 3,
+        dialect: opening_dialect(),
         wraps_result,
         place: Place::new(&server, Some(&tool)),
     }

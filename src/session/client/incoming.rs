@@ -5,11 +5,12 @@
 use bytes::Bytes;
 
 use super::super::call::rpc_error;
+use super::super::negotiate::Move;
 use super::super::progress::decode_progress;
 use super::super::tools::Page;
 use super::{ClientSession, Event, Live, Owner, Phase, Refusal, Step, Work, closed, early_end};
 use crate::error::{Error, Place};
-use crate::mcp::era::dialect;
+use crate::mcp::era::{Opened, dialect};
 use crate::mcp::frame::{Head, SessionId};
 use crate::wire::jsonrpc::{
     self, Code, ErrorObject, Incoming, Message, Outcome, Request, RequestId, Response,
@@ -77,7 +78,9 @@ impl ClientSession {
             Owner::Request(id) => match self.pending.remove(id) {
                 None => Refusal::Noted,
                 Some(Work::Open) => {
-                    self.fail_opening(error);
+                    let rpc = self.error_in(body);
+                    let next = self.negotiation.handle_refusal(status, rpc, error);
+                    self.go_on(next);
                     Refusal::Noted
                 }
                 Some(Work::List { list, named, .. }) => {
@@ -101,15 +104,8 @@ impl ClientSession {
 
     /// A JSON-RPC error in the body wins over the status, whatever the status is.
     fn refusal_error(&self, status: u16, authenticate: Option<&str>, body: &str) -> Error {
-        let answer = jsonrpc::decode(
-            &Bytes::copy_from_slice(body.as_bytes()),
-            self.limits.max_json_depth,
-        );
-        if let Ok(Incoming::One(Message::Response(Response {
-            outcome: Outcome::Error(e),
-            ..
-        }))) = answer
-            && !matches!(status, 401 | 403)
+        if !matches!(status, 401 | 403)
+            && let Some(e) = self.error_in(body)
         {
             return rpc_error(e);
         }
@@ -123,6 +119,18 @@ impl ClientSession {
             place: Place::default(),
             status,
             detail: detail.into(),
+        }
+    }
+
+    /// The JSON-RPC error that a refusal holds.
+    fn error_in(&self, body: &str) -> Option<ErrorObject> {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        match jsonrpc::decode(&body, self.limits.max_json_depth) {
+            Ok(Incoming::One(Message::Response(Response {
+                outcome: Outcome::Error(e),
+                ..
+            }))) => Some(e),
+            _ => None,
         }
     }
 
@@ -223,27 +231,44 @@ impl ClientSession {
             _ => return,
         };
         let answered = matches!(outcome, Outcome::Result(_));
-        let opened = match outcome {
-            Outcome::Result(result) => self.dialect.opened(&result).map_err(Error::protocol),
-            Outcome::Error(error) => Err(rpc_error(error)),
-            Outcome::Malformed(detail) => Err(Error::protocol(detail)),
-        };
-        match opened {
-            Ok(opened) => {
-                self.dialect = dialect(opened.version);
-                self.last_session.clone_from(&session);
-                self.phase = Phase::Confirming(Live { opened, session });
-                let body = self.dialect.confirmation();
-                self.post(self.head(), body, Owner::Confirmation, None);
+        match self.negotiation.handle_answer(outcome) {
+            Move::Done(opened) => self.handle_agreed(opened, session),
+            next => {
+                if self.dialect.has_sessions() {
+                    // The peer believes that it is open.
+                    self.leave(Head {
+                        session_id: session.filter(|_| answered),
+                        ..Head::default()
+                    });
+                }
+                self.go_on(next);
             }
-            Err(e) => {
-                // The peer believes that it is open.
-                self.leave(Head {
-                    session_id: session.filter(|_| answered),
-                    ..Head::default()
-                });
-                self.fail_opening(e);
-            }
+        }
+    }
+
+    /// The peer and we know what is spoken.
+    fn handle_agreed(&mut self, opened: Opened, session: Option<SessionId>) {
+        self.dialect = dialect(opened.version);
+        let session = session.filter(|_| self.dialect.has_sessions());
+        self.last_session.clone_from(&session);
+        let meta = self.dialect.request_meta(opened.version, &self.client);
+        self.phase = Phase::Confirming(Live {
+            opened,
+            session,
+            meta,
+        });
+        match self.dialect.confirmation() {
+            Some(body) => self.post(self.head(), body, Owner::Confirmation, None),
+            None => self.confirmed(),
+        }
+    }
+
+    /// What follows an opening that was not answered with agreement.
+    pub(super) fn go_on(&mut self, next: Move) {
+        match next {
+            Move::Done(opened) => self.handle_agreed(opened, None),
+            Move::Fail(error) => self.fail_opening(error),
+            Move::Open(opening) => self.send_opening(&opening, None),
         }
     }
 
@@ -346,7 +371,10 @@ impl ClientSession {
             }
             Owner::Request(id) => match self.pending.remove(id) {
                 None => {}
-                Some(Work::Open) => self.fail_opening(error),
+                Some(Work::Open) => {
+                    let next = self.negotiation.handle_failure(error, false);
+                    self.go_on(next);
+                }
                 Some(Work::List { list, .. }) => {
                     self.tell(Event::Listed {
                         id: list,
@@ -365,12 +393,31 @@ impl ClientSession {
     }
 
     /// The channel that all answers come on has ended. Whatever waits fails; the connection can be
-    /// opened again.
+    /// opened again. An opening that waits is followed by another one, if that may be answered.
     pub(crate) fn handle_lost(&mut self, error: &Error) {
+        let opening = match self.phase {
+            Phase::Opening { id, .. } => self.pending.remove(id),
+            _ => None,
+        };
         self.fail_pending(error);
-        if !self.is_closed() {
-            self.phase = Phase::New;
+        if self.is_closed() {
+            return;
         }
+        self.phase = Phase::New;
+        if opening.is_some() {
+            let next = self.negotiation.handle_failure(error.clone(), true);
+            self.go_on(next);
+        }
+    }
+
+    /// Nobody waits for the opening any more.
+    pub(crate) fn give_up_opening(&mut self, error: &Error) {
+        if let Phase::Opening { id, .. } = self.phase
+            && self.pending.remove(id).is_some()
+        {
+            self.fail_opening(error.clone());
+        }
+        self.handle_lost(error);
     }
 
     /// A message on the channel that all answers come on could not be taken, and it may have been

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mcp::version::Era;
 
 mod calls;
 mod closing;
@@ -18,7 +19,8 @@ fn client_with(limits: Limits) -> ClientSession {
         name: "hub".to_owned(),
         version: "0.1.0".to_owned(),
     };
-    ClientSession::new(info, place(None), limits)
+    let negotiation = Negotiation::new(Era::Legacy, None);
+    ClientSession::new(info, place(None), limits, false, negotiation)
 }
 
 fn place(tool: Option<&str>) -> Place {
@@ -103,7 +105,7 @@ fn initialized(version: &str) -> String {
 
 /// Opens the session with the request `id`.
 fn open(session: &mut ClientSession, id: i64, version: &str, name: Option<&str>) {
-    session.open();
+    session.open(start());
     let owner = Owner::Request(id);
     assert!(outputs(session)[0].starts_with(&format!("POST - - request {id}: ")));
     let name = name.and_then(session_id);

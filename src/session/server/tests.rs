@@ -2,6 +2,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::mcp::era::opening_dialect;
+use crate::mcp::types::CacheScope;
 use crate::mcp::types::Implementation;
 use crate::wire::jsonrpc::Incoming;
 
@@ -18,11 +19,13 @@ fn facts_with(limits: Limits) -> ServerFacts {
         version: "1".to_owned(),
     };
     ServerFacts {
-        words: ServerWords {
+        words: Arc::new(ServerWords {
             info,
             instructions: None,
             list_changed: false,
-        },
+            tools_ttl_ms: 0,
+            cache_scope: CacheScope::Public,
+        }),
         tools: vec![
             Tool::new("echo").description("says it back"),
             Tool::new("stream").output_schema(serde_json::json!({"type": "array"})),
@@ -56,7 +59,7 @@ fn session_of(version: &str) -> ServerSession {
 /// A new session and what it makes of its first message.
 fn opened(json: &str) -> (ServerSession, Reaction) {
     let mut session = ServerSession::new(opening_dialect());
-    let reaction = session.handle_message(message(json), &facts());
+    let reaction = session.handle_message(message(json), None, &facts());
     (session, reaction)
 }
 
@@ -88,7 +91,7 @@ fn shown(reaction: &Reaction) -> String {
 
 /// What a session makes of a message.
 fn reaction(session: &mut ServerSession, facts: &ServerFacts, json: &str) -> String {
-    shown(&session.handle_message(message(json), facts))
+    shown(&session.handle_message(message(json), None, facts))
 }
 
 /// The same for a request whose id is 7.
@@ -217,13 +220,13 @@ fn every_request_is_answered_under_its_own_id() {
         let call = format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo"}}}}"#
         );
-        let Reaction::Call(call) = session.handle_message(message(&call), &facts) else {
+        let Reaction::Call(call) = session.handle_message(message(&call), None, &facts) else {
             panic!("{id}");
         };
         let output = ToolOutput::new();
         let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#);
         assert_eq!(
-            String::from_utf8(call.reply.result(&output)).unwrap(),
+            String::from_utf8(call.reply.result(output)).unwrap(),
             expected
         );
         let (status, body) = call.reply.error(&ErrorObject::new(Code::INTERNAL, "boom"));
@@ -258,7 +261,8 @@ fn a_ping_is_answered_whatever_its_params() {
 
 #[test]
 fn before_a_session_is_open_there_is_only_ping() {
-    let closed = "the session is not open: send initialize first";
+    let closed = "the session is not open: send initialize first, or say in _meta which protocol \
+                  version the request follows";
     for (method, expected) in [
         ("ping", result("7", "{}")),
         ("tools/list", error(200, "7", -32602, closed)),

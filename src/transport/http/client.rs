@@ -206,15 +206,16 @@ impl Shared {
             }
         }
         let mut unfit = None;
-        frame.head.write(
-            |name, text| match HeaderValue::from_bytes(text.as_bytes()) {
-                Ok(mut value) => {
+        frame.head.write(|name, text| {
+            let value = HeaderValue::from_bytes(text.as_bytes());
+            match (HeaderName::from_bytes(name.as_bytes()), value) {
+                (Ok(name), Ok(mut value)) => {
                     value.set_sensitive(true);
-                    headers.insert(HeaderName::from_static(name), value);
+                    headers.insert(name, value);
                 }
-                Err(_) => unfit = Some(name),
-            },
-        );
+                _ => unfit = Some(name),
+            }
+        });
         if let Some(name) = unfit {
             return Err(Error::config(format!(
                 "the value for `{name}` does not fit in an HTTP header"

@@ -132,7 +132,11 @@ impl<E: Exchange> HttpService<E> {
             }
         }
         // A value that is no text is passed on as one that nobody issued, rather than as none.
-        let head = Head::read(|name| Some(headers.get(name)?.to_str().unwrap_or("\u{fffd}")));
+        let head = Head::read(
+            headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.to_str().unwrap_or("\u{fffd}"))),
+        );
         let body = match verb {
             Verb::Post => {
                 let max = limits.max_server_message_bytes;

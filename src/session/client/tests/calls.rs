@@ -248,7 +248,7 @@ fn a_cancel_is_sent_once_and_only_for_a_call_in_flight() {
 fn a_cancel_has_nobody_to_go_to_while_the_connection_reopens() {
     let mut session = opened();
     let id = begin(&mut session, None, start()).call.id;
-    session.open();
+    session.open(start());
     outputs(&mut session);
     session.cancel(id, "user");
     assert_eq!(outputs(&mut session), [""; 0]);

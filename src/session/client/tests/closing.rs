@@ -64,7 +64,7 @@ fn closing_while_it_opens_ends_the_opening_once() {
     let closed = "not opened: alpha: connection closed";
     // While the answer is awaited; its id, if any, was never ours.
     let mut session = client();
-    session.open();
+    session.open(start());
     outputs(&mut session);
     session.handle_head(Owner::Request(1), 200, session_id(SESSION));
     session.close();
@@ -79,7 +79,7 @@ fn closing_while_it_opens_ends_the_opening_once() {
 
     // While it is confirmed.
     let mut session = client();
-    session.open();
+    session.open(start());
     outputs(&mut session);
     session.handle_head(Owner::Request(1), 200, session_id(SESSION));
     answered(&mut session, 1, &initialized("2025-11-25"));
@@ -97,7 +97,7 @@ fn a_closed_connection_stays_closed() {
     let mut session = opened();
     session.close();
     outputs(&mut session);
-    session.open();
+    session.open(start());
     assert_eq!(
         outputs(&mut session),
         ["not opened: alpha: connection closed"]

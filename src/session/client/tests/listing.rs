@@ -320,7 +320,7 @@ fn a_list_ends_once_however_its_reply_does() {
 fn a_page_that_comes_while_the_connection_reopens_ends_the_list() {
     let mut session = opened();
     session.list();
-    session.open();
+    session.open(start());
     outputs(&mut session);
     assert_eq!(
         answered(&mut session, 2, &page(&["a"], r#","nextCursor":"p""#)),

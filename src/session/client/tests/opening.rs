@@ -8,7 +8,7 @@ const CONFIRM: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"
 /// A session whose opening request 1 was sent and has a good head.
 fn opening() -> ClientSession {
     let mut session = client();
-    session.open();
+    session.open(start());
     assert_eq!(outputs(&mut session).len(), 1);
     session.handle_head(Owner::Request(1), 200, session_id(SESSION));
     session
@@ -18,7 +18,7 @@ fn opening() -> ClientSession {
 fn opening_asks_and_confirms_and_then_is_open() {
     let mut session = client();
     assert_eq!(outputs(&mut session), [""; 0]);
-    session.open();
+    session.open(start());
     assert_eq!(
         outputs(&mut session),
         [format!("POST - - request 1: {INITIALIZE}")]
@@ -169,7 +169,7 @@ fn an_error_with_an_id_that_was_never_ours_belongs_to_the_reply_it_is_in() {
 fn a_late_error_of_an_earlier_request_is_not_ours() {
     let mut session = opening();
     session.handle_end(Owner::Request(1), None);
-    session.open();
+    session.open(start());
     outputs(&mut session);
     let late = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"late"}}"#;
     assert_eq!(received(&mut session, Owner::Request(2), late), [""; 0]);
@@ -296,7 +296,7 @@ fn a_session_id_counts_only_beside_a_successful_answer() {
     assert!(!named(&mut session));
     // Of a refusal.
     let mut session = client();
-    session.open();
+    session.open(start());
     outputs(&mut session);
     let step = session.handle_head(Owner::Request(1), 400, session_id(SESSION));
     assert_eq!(step, Step::Refused);
@@ -325,10 +325,10 @@ fn a_session_id_counts_only_beside_a_successful_answer() {
 #[test]
 fn opening_again_while_it_opens_changes_nothing() {
     let mut session = opening();
-    session.open();
+    session.open(start());
     assert_eq!(outputs(&mut session), [""; 0]);
     answered(&mut session, 1, &initialized("2025-11-25"));
-    session.open();
+    session.open(start());
     assert_eq!(outputs(&mut session), [""; 0]);
     session.handle_head(Owner::Confirmation, 202, None);
     assert_eq!(outputs(&mut session), ["opened"]);
@@ -382,7 +382,7 @@ fn nothing_but_the_opening_is_asked_before_it_is_open() {
             "{step}"
         );
         match step {
-            0 => session.open(),
+            0 => session.open(start()),
             _ => {
                 received(
                     &mut session,

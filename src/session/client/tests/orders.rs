@@ -282,7 +282,7 @@ impl Driver {
                 self.session.handle_timeout(self.now);
             }
             Op::Reopen => {
-                self.session.open();
+                self.session.open(start());
                 self.drain();
                 if let Some(id) = self.opening.take() {
                     let answer = format!(

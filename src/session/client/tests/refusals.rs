@@ -109,7 +109,7 @@ fn a_refused_call_says_what_the_server_said() {
         );
 
         let mut session = client();
-        session.open();
+        session.open(start());
         outputs(&mut session);
         let owner = Owner::Request(1);
         assert_eq!(
@@ -208,7 +208,7 @@ fn requests_of_a_lost_session_know_which_one_it_was() {
     outputs(&mut session);
     // The first to learn of it opens again; the second comes while that is under way.
     assert!(refused(&mut session, Owner::Request(early[0]), 404, None, "").starts_with("lost 1,"));
-    session.open();
+    session.open(start());
     outputs(&mut session);
     assert!(refused(&mut session, Owner::Request(early[1]), 404, None, "").starts_with("lost 1,"));
     // The third comes when it is done, and must not cost the new session.

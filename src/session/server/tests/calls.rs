@@ -300,10 +300,10 @@ fn a_call_is_answered_as_its_session_speaks() {
     ] {
         let mut session = session_of(version);
         let json = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}"#;
-        let Reaction::Call(call) = session.handle_message(message(json), &facts) else {
+        let Reaction::Call(call) = session.handle_message(message(json), None, &facts) else {
             panic!("{version}");
         };
-        let body = String::from_utf8(call.reply.result(&output)).unwrap();
+        let body = String::from_utf8(call.reply.result(output.clone())).unwrap();
         assert_eq!(format!("200 {body}"), result("7", expected), "{version}");
     }
 }

@@ -91,13 +91,13 @@ proptest! {
                 _ => None,
             };
             let is_answer = matches!(message, Message::Response(_));
-            match (session.handle_message(message, &facts), asked) {
+            match (session.handle_message(message, None, &facts), asked) {
                 (Reaction::Call(call), Some(id)) => {
                     prop_assert_eq!(&call.id, &id);
                     prop_assert!(call.arguments.is_object() && call.tool < facts.tools.len());
                     prop_assert!(running.len() < max_session_calls);
                     prop_assert!(running.insert(id.clone()), "{} ran already", id);
-                    let body = call.reply.result(&ToolOutput::new());
+                    let body = call.reply.result(ToolOutput::new());
                     prop_assert_eq!(answered(&body), Some(id));
                 }
                 (Reaction::Answer { body, .. }, Some(id)) => {

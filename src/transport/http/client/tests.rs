@@ -215,7 +215,7 @@ async fn a_post_carries_what_servers_insist_on() {
         head: Head {
             version: Some("2025-11-25".to_owned()),
             session_id: SessionId::parse("s3cret"),
-            last_event_id: None,
+            ..Head::default()
         },
         ..post(r#"{"a":"あ"}"#)
     };

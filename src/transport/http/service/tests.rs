@@ -47,7 +47,7 @@ fn with_header(header: &str) -> String {
 async fn a_message_reaches_the_exchange_as_it_was_sent() {
     let (service, seen) = echo(&Limits::default());
     let mut client = connect(service);
-    let head = "MCP-Protocol-Version:  2025-11-25 \r\nmcp-session-id: 5f2d\r\nMCP-SESSION-ID: 5f2d";
+    let head = "MCP-Protocol-Version:  2025-11-25 \r\nmcp-session-id: 5f2d";
     client.send(with_header(head)).await;
     let answer = client.answer().await;
     assert_eq!((answer.status, &*answer.body), (200, "[{}]"));

@@ -1,0 +1,219 @@
+//! The stateless revisions, 2026-07-28 and later.
+//!
+//! Owns what only they have: requests that say of themselves what they follow, results that say
+//! whether they are the end, subscriptions, cancelling by hanging up. Must not know of any other
+//! era.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::super::frame::{Head, SessionId};
+use super::super::tool::Tool;
+use super::super::types::{CacheScope, DiscoverResult, Implementation, ToolOutput};
+use super::super::version::ProtocolVersion;
+use super::{
+    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, clipped, declares_changes,
+    spelled,
+};
+use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+#[derive(Debug)]
+pub(super) struct Modern;
+
+impl Dialect for Modern {
+    fn opening(&self, id: &RequestId, client: &Implementation) -> (Head, Bytes) {
+        let version = ProtocolVersion::NEWEST_MODERN;
+        let mut head = self.head(version, None);
+        self.address(&mut head, "server/discover", None);
+        let meta = self.request_meta(version, client);
+        let params = format!("{{\"_meta\":{{{meta}}}}}");
+        let body = jsonrpc::encode_raw_request(id, "server/discover", &params);
+        (head, body)
+    }
+
+    fn opened(&self, result: &RawJson) -> Result<Opened, String> {
+        let result: DiscoverResult = result
+            .object()
+            .map_err(|e| format!("an odd answer to server/discover: {e}"))?;
+        let listed = |version: &ProtocolVersion| {
+            let mut supported = result.supported_versions.iter();
+            supported.any(|text| text == version.as_str())
+        };
+        let Some(version) = ProtocolVersion::known(false).find(listed) else {
+            return Err(format!(
+                "the server speaks protocol versions {:?}; this client knows {}",
+                clipped(&result.supported_versions.join(", ")),
+                spelled(ProtocolVersion::known(false)),
+            ));
+        };
+        let list_changed = declares_changes(result.capabilities.as_deref());
+        Ok(Opened {
+            version,
+            list_changed,
+        })
+    }
+
+    fn confirmation(&self) -> Option<Bytes> {
+        None
+    }
+
+    fn head(&self, version: ProtocolVersion, _session: Option<&SessionId>) -> Head {
+        Head {
+            version: Some(version.as_str().to_owned()),
+            ..Head::default()
+        }
+    }
+
+    fn address(&self, head: &mut Head, method: &'static str, name: Option<&str>) {
+        head.method = Some(method.into());
+        head.name = name.map(Box::from);
+    }
+
+    fn request_meta(&self, version: ProtocolVersion, client: &Implementation) -> String {
+        let client = json!(client);
+        format!(
+            "\"io.modelcontextprotocol/protocolVersion\":\"{version}\",\
+             \"io.modelcontextprotocol/clientCapabilities\":{{}},\
+             \"io.modelcontextprotocol/clientInfo\":{client}"
+        )
+    }
+
+    fn has_sessions(&self) -> bool {
+        false
+    }
+
+    fn http_cancel(&self) -> HttpCancel {
+        HttpCancel::HangUp
+    }
+
+    fn completion(&self, result: &RawJson) -> Completion {
+        let members = match result.object::<ResultMembers>() {
+            Ok(members) => members,
+            Err(e) => return Completion::Odd(format!("an odd result: {e}")),
+        };
+        match members.result_type {
+            None => Completion::Complete,
+            Some(Value::String(kind)) if kind == "complete" => Completion::Complete,
+            Some(Value::String(kind)) if kind == "input_required" => {
+                let requests = members.input_requests.unwrap_or_default();
+                let method = |request: &Value| Some(clipped(request.get("method")?.as_str()?));
+                Completion::InputRequired {
+                    methods: requests.values().filter_map(method).collect(),
+                    state: members.request_state,
+                }
+            }
+            Some(odd) => {
+                let odd = clipped(&odd.to_string());
+                Completion::Odd(format!("a result of the unknown type {odd}"))
+            }
+        }
+    }
+
+    fn method(&self, name: &str) -> Option<Method> {
+        Some(match name {
+            "server/discover" => Method::Discover,
+            "subscriptions/listen" => Method::Listen,
+            "tools/call" => Method::CallTool,
+            "tools/list" => Method::ListTools,
+            _ => return None,
+        })
+    }
+
+    fn open(
+        &self,
+        _params: Option<&RawJson>,
+        server: &ServerWords,
+    ) -> Result<(Option<ProtocolVersion>, String), ErrorObject> {
+        let versions: Vec<&str> = ProtocolVersion::known(false)
+            .map(ProtocolVersion::as_str)
+            .collect();
+        let mut result = json!({
+            "supportedVersions": versions,
+            "capabilities": server.capabilities(),
+        });
+        if let Some(members) = result.as_object_mut() {
+            if let Some(text) = &server.instructions {
+                members.insert("instructions".to_owned(), text.as_str().into());
+            }
+            complete(members, server);
+        }
+        cacheable(&mut result, server);
+        Ok((None, result.to_string()))
+    }
+
+    fn takes_batches(&self, _version: ProtocolVersion) -> bool {
+        false
+    }
+
+    fn write_tool(&self, _version: ProtocolVersion, tool: &Tool, out: &mut String) {
+        tool.write(out, true);
+    }
+
+    fn list_result(&self, tools: &str, next: Option<&str>, server: &ServerWords) -> String {
+        let mut rest = json!({});
+        if let (Some(cursor), Some(members)) = (next, rest.as_object_mut()) {
+            members.insert("nextCursor".to_owned(), cursor.into());
+        }
+        if let Some(members) = rest.as_object_mut() {
+            complete(members, server);
+        }
+        cacheable(&mut rest, server);
+        let rest = rest.to_string();
+        // The tools are written already and stay as they are.
+        format!("{{\"tools\":[{tools}],{}", rest.trim_start_matches('{'))
+    }
+
+    fn call_result(
+        &self,
+        _version: ProtocolVersion,
+        output: ToolOutput,
+        server: &ServerWords,
+    ) -> String {
+        let mut members = output.members();
+        complete(&mut members, server);
+        Value::Object(members).to_string()
+    }
+
+    fn http_status(&self, code: Code, stage: Stage) -> u16 {
+        match (stage, code) {
+            (Stage::Check, Code::METHOD_NOT_FOUND) => 404,
+            (Stage::Check, Code::INTERNAL) | (Stage::Work, _) => 200,
+            (Stage::Check, _) => 400,
+        }
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultMembers {
+    #[serde(default)]
+    result_type: Option<Value>,
+    #[serde(default)]
+    input_requests: Option<Map<String, Value>>,
+    #[serde(default)]
+    request_state: Option<String>,
+}
+
+/// What every result of this era says.
+fn complete(members: &mut Map<String, Value>, server: &ServerWords) {
+    members.insert("resultType".to_owned(), "complete".into());
+    let meta = members.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(SERVER_INFO.to_owned(), json!(server.info));
+    }
+}
+
+/// What every result says that may be kept.
+fn cacheable(result: &mut Value, server: &ServerWords) {
+    let Some(members) = result.as_object_mut() else {
+        return;
+    };
+    members.insert("ttlMs".to_owned(), server.tools_ttl_ms.into());
+    let scope = match server.cache_scope {
+        CacheScope::Public => "public",
+        CacheScope::Private => "private",
+    };
+    members.insert("cacheScope".to_owned(), scope.into());
+}
