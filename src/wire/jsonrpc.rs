@@ -172,15 +172,9 @@ impl RequestId {
             return Err("the id is longer than 1024 bytes");
         }
         if token.starts_with('"') {
-            return match serde_json::from_str::<Cow<'_, str>>(token) {
-                Ok(Cow::Borrowed(text)) => Ok(Self::Text {
-                    value: token.slice_ref(text),
-                    raw: token.clone(),
-                }),
-                Ok(Cow::Owned(text)) => Ok(Self::Text {
-                    value: text.into(),
-                    raw: token.clone(),
-                }),
+            let raw = token.clone();
+            return match string(token) {
+                Ok(value) => Ok(Self::Text { value, raw }),
                 Err(_) => Err("the id is a string with a broken escape"),
             };
         }
@@ -409,10 +403,8 @@ fn decode_one(text: &ByteString) -> Result<Message, Invalid> {
         .map(|raw| RequestId::parse(&slice(raw)))
         .transpose();
     let known_id = id.as_ref().ok().cloned().flatten();
-    let method = match serde_json::from_str::<Cow<'_, str>>(method.get()) {
-        Ok(Cow::Borrowed(name)) => text.slice_ref(name),
-        Ok(Cow::Owned(name)) => name.into(),
-        Err(_) => return Err(Invalid::request(known_id, "`method` is not a string")),
+    let Ok(method) = string(&slice(method)) else {
+        return Err(Invalid::request(known_id, "`method` is not a string"));
     };
     if members.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
         return Err(Invalid::request(known_id, "`jsonrpc` is not \"2.0\""));
@@ -486,6 +478,15 @@ fn decode_error(raw: &RawValue, slice: impl Fn(&RawValue) -> ByteString) -> Outc
         message,
         data,
     })
+}
+
+/// What a JSON string says: a slice of it, unless an escape stands in it.
+fn string(json: &ByteString) -> serde_json::Result<ByteString> {
+    // A `Cow` would be owned in any case.
+    match serde_json::from_str::<&str>(json) {
+        Ok(text) => Ok(json.slice_ref(text)),
+        Err(_) => serde_json::from_str::<String>(json).map(Into::into),
+    }
 }
 
 /// An integer that may be written as a fraction.

@@ -312,3 +312,29 @@ proptest! {
         let _ = decode(&bytes.into(), 8);
     }
 }
+
+#[test]
+fn a_method_and_an_id_without_escapes_are_slices_of_the_message() {
+    for (json, is_slice) in [
+        (
+            r#"{"jsonrpc":"2.0","id":"abc","method":"tools/list"}"#,
+            true,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":"\u0061","method":"tools\/list"}"#,
+            false,
+        ),
+    ] {
+        let bytes = Bytes::from_static(json.as_bytes());
+        let Ok(Incoming::One(Message::Request(request))) = decode(&bytes, 128) else {
+            panic!("{json}");
+        };
+        let RequestId::Text { value, .. } = &request.id else {
+            panic!("{json}");
+        };
+        let range = bytes.as_ptr_range();
+        for part in [&request.method, value] {
+            assert_eq!(range.contains(&part.as_ptr()), is_slice, "{part} of {json}");
+        }
+    }
+}
