@@ -107,6 +107,9 @@ pub struct Limits {
     pub max_session_calls: usize,
     /// Calls in flight in all. Default 4,096.
     pub max_calls: usize,
+    /// Subscriptions of clients that want to hear of changed tools. Default 4,096: over HTTP each
+    /// holds a connection, so that most of [`max_connections`](Self::max_connections) stay free.
+    pub max_subscriptions: usize,
     /// How long a call of a handshake-era client goes on after that client hung up. Default
     /// 5 min. Nothing is buffered meanwhile.
     pub detached_call_timeout: Duration,
@@ -121,7 +124,8 @@ pub struct Limits {
     pub idle_connection_timeout: Duration,
     /// How long a reader may take nothing while bytes wait for it; then its connection is closed.
     /// For its call that is a client that hung up: it ends by
-    /// [`detached_call_timeout`](Self::detached_call_timeout). Default 5 min.
+    /// [`detached_call_timeout`](Self::detached_call_timeout), or at once where hanging up is a
+    /// cancel. Default 5 min.
     pub stalled_reader_timeout: Duration,
     /// How long running calls may go on after a server was told to stop. Default 5 s.
     pub shutdown_timeout: Duration,
@@ -164,6 +168,7 @@ impl Default for Limits {
             session_idle_timeout: Duration::from_secs(30 * 60),
             max_session_calls: 64,
             max_calls: 4_096,
+            max_subscriptions: 4_096,
             detached_call_timeout: Duration::from_secs(5 * 60),
             max_connections: 10_000,
             header_read_timeout: Duration::from_secs(10),

@@ -863,6 +863,7 @@ fn echo_child() -> String {
     format!("stdio:'{BINARY}' echo --stdio")
 }
 
+// Covers R-1602.
 #[tokio::test]
 async fn a_child_streams_as_a_server_does_and_its_stdout_holds_only_messages() {
     let args = [

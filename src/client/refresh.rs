@@ -49,6 +49,7 @@ mod tests {
     use super::*;
     use crate::error::Place;
 
+    //
     #[test]
     fn only_a_server_that_says_so_does_not_know_a_tool() {
         let rpc = |code, message: &str| Error::Rpc {

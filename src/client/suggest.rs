@@ -262,6 +262,7 @@ mod tests {
         }
     }
 
+    // Covers R-1707.
     #[test]
     fn what_a_server_calls_its_tools_cannot_break_or_flood_a_hint() {
         let giant = format!("e\ncho{}", "o".repeat(100_000));

@@ -3,6 +3,7 @@
 //! Owns the order of the questions; must not know how any answer is made. A request that says of
 //! itself what it follows is judged by that, whatever its method is and whatever came before.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::era::{Dialect, dialect};
@@ -36,6 +37,14 @@ pub(crate) struct Stated {
     pub(crate) params: Option<Vec<(Box<str>, Box<str>)>>,
 }
 
+impl Stated {
+    /// Whether its client declares this capability.
+    pub(crate) fn declares(&self, capability: &str) -> bool {
+        let declared = self.capabilities.deserialize::<serde_json::Map<_, _>>();
+        declared.is_ok_and(|declared| declared.get(capability).is_some_and(Value::is_object))
+    }
+}
+
 /// A message that goes nowhere, and what its sender is told.
 #[derive(Debug)]
 pub(crate) struct Rejection {
@@ -61,17 +70,27 @@ pub(crate) fn classify(head: &Head, incoming: &Incoming) -> Result<Route, Box<Re
         let id = request.map(|request| &request.id);
         Rejection::new(400, id, ErrorObject::new(code, message))
     };
-    if let Some(request) = request
-        && let Some(stated) = stated(request, Some(head))?
-    {
-        return Ok(Route::Stated(stated));
+    match incoming {
+        Incoming::One(Message::Request(request)) => {
+            if let Some(stated) = stated(request, Some(head))? {
+                return Ok(Route::Stated(stated));
+            }
+        }
+        Incoming::One(Message::Notification(note)) => {
+            // There is nothing that one of its own could tell a server.
+            if let Ok(Some(_)) = Statement::read(note.params.as_ref()) {
+                return Ok(Route::Nowhere);
+            }
+        }
+        Incoming::One(Message::Response(_)) | Incoming::Batch(_) => {}
     }
+    let version = sole(head).map_err(|text| reject(Code::INVALID_REQUEST, text.to_owned()))?;
     let legacy = dialect(ProtocolVersion::NEWEST_LEGACY);
     let opens = request.is_some_and(|request| *request.method == *"initialize");
     if opens && head.session_id.is_none() {
         return Ok(Route::Open(legacy));
     }
-    if let Some(version) = &head.version {
+    if let Some(version) = version {
         match (ProtocolVersion::parse(version), incoming) {
             (Some(version), _) if version.is_legacy() => {}
             (Some(_), Incoming::One(Message::Notification(_))) => return Ok(Route::Nowhere),
@@ -102,35 +121,76 @@ pub(crate) fn classify_line(message: &Message) -> Result<Option<Stated>, Box<Rej
     }
 }
 
+/// The version in a head that may repeat itself, but not differ.
+fn sole(head: &Head) -> Result<Option<&str>, &'static str> {
+    if head.session_conflict {
+        return Err("the request has different values of Mcp-Session-Id: send one");
+    }
+    let Some(version) = head.version.as_deref() else {
+        return Ok(None);
+    };
+    // What came twice was joined.
+    let mut values = version.split(',').map(str::trim);
+    let first = values.next();
+    match values.all(|value| Some(value) == first) {
+        true => Ok(first),
+        false => Err("the request has different values of MCP-Protocol-Version: send one"),
+    }
+}
+
+/// `params` that say by which revision they are to be judged.
+struct Statement<'a> {
+    subject: SubjectParams<'a>,
+    version: &'a RawValue,
+    capabilities: Option<&'a RawValue>,
+}
+
+impl<'a> Statement<'a> {
+    /// `None` if nothing is said; an error if that cannot be made out.
+    fn read(params: Option<&'a RawJson>) -> serde_json::Result<Option<Self>> {
+        let Some(params) = params.filter(|params| params.is_object()) else {
+            return Ok(None);
+        };
+        let subject: SubjectParams<'a> = params.deserialize()?;
+        let meta = match subject.meta.map(RawValue::get) {
+            Some(meta) if meta.starts_with('{') => serde_json::from_str(meta)?,
+            _ => StatedMeta::default(),
+        };
+        let StatedMeta {
+            version,
+            capabilities,
+        } = meta;
+        Ok(version.map(|version| Self {
+            subject,
+            version,
+            capabilities,
+        }))
+    }
+}
+
 /// What a request says of itself, checked in the order in which the transport's specification has
 /// it: what is in the body, whether the head says the same, whether the revision is known.
 fn stated(request: &Request, head: Option<&Head>) -> Result<Option<Stated>, Box<Rejection>> {
-    let Some(params) = request.params.as_ref().filter(|params| params.is_object()) else {
-        return Ok(None);
-    };
     let reject = |error| Err(Rejection::new(400, Some(&request.id), error));
     let invalid = |text: String| reject(ErrorObject::new(Code::INVALID_PARAMS, text));
-    // What cannot be read at all is judged with the parameters.
-    let Ok(subject) = params.deserialize::<SubjectParams<'_>>() else {
+    let params = request.params.as_ref();
+    let statement = match Statement::read(params) {
+        Ok(statement) => statement,
+        Err(e) => return invalid(format!("invalid params: {e}")),
+    };
+    let (Some(statement), Some(params)) = (statement, params) else {
         return Ok(None);
     };
-    let meta = subject.meta.map(RawValue::get).unwrap_or_default();
-    let Ok(meta) = serde_json::from_str::<StatedMeta<'_>>(meta) else {
-        return Ok(None);
-    };
-    let Some(version) = meta.version else {
-        return Ok(None);
-    };
-    let Ok(version) = serde_json::from_str::<String>(version.get()) else {
+    let Ok(version) = serde_json::from_str::<String>(statement.version.get()) else {
         return invalid(format!("_meta: {VERSION} is not a string"));
     };
-    let capabilities = match meta.capabilities {
+    let capabilities = match statement.capabilities {
         Some(raw) if raw.get().starts_with('{') => params.part(raw),
         Some(_) => return invalid(format!("_meta: {CAPABILITIES} is not an object")),
         None => return invalid(lacks(CAPABILITIES)),
     };
     if let Some(head) = head
-        && let Err(text) = agrees(head, &version, request, &subject)
+        && let Err(text) = agrees(head, &version, request, &statement.subject)
     {
         return reject(ErrorObject::new(Code::HEADER_MISMATCH, text));
     }
@@ -211,21 +271,28 @@ const MISSING_SESSION: &str =
 
 /// Judges one GET or DELETE: the session that it is about.
 pub(crate) fn classify_verb(head: &Head) -> Result<&SessionId, Box<Rejection>> {
-    let (status, code, text) = match head.version.as_deref().map(ProtocolVersion::parse) {
-        Some(Some(version)) if !version.is_legacy() => {
-            let text = "there are no sessions in this revision: only POST is taken";
-            (405, Code::INVALID_REQUEST, text.to_owned())
-        }
-        Some(None) => {
-            let version = head.version.as_deref().unwrap_or_default();
-            (400, Code::INVALID_PARAMS, unsupported(version))
-        }
-        _ => match &head.session_id {
-            Some(id) => return Ok(id),
-            None => (400, Code::INVALID_REQUEST, MISSING_SESSION.to_owned()),
-        },
+    let reject = |status, code, text: String| {
+        let error = ErrorObject::new(code, text);
+        Err(Rejection::new(status, None, error))
     };
-    Err(Rejection::new(status, None, ErrorObject::new(code, text)))
+    let version = match sole(head) {
+        Ok(version) => version,
+        Err(text) => return reject(400, Code::INVALID_REQUEST, text.to_owned()),
+    };
+    if let Some(version) = version {
+        match ProtocolVersion::parse(version) {
+            Some(version) if version.is_legacy() => {}
+            Some(_) => {
+                let text = "there are no sessions in this revision: only POST is taken";
+                return reject(405, Code::INVALID_REQUEST, text.to_owned());
+            }
+            None => return reject(400, Code::INVALID_PARAMS, unsupported(version)),
+        }
+    }
+    match &head.session_id {
+        Some(id) => Ok(id),
+        None => reject(400, Code::INVALID_REQUEST, MISSING_SESSION.to_owned()),
+    }
 }
 
 /// What to say of a version that nobody here speaks.

@@ -29,6 +29,8 @@ pub(crate) struct Head {
     pub(crate) params: Vec<(Box<str>, Box<str>)>,
     /// `Mcp-Session-Id`: a secret, never shown.
     pub(crate) session_id: Option<SessionId>,
+    /// It came with different values, of which `session_id` is one.
+    pub(crate) session_conflict: bool,
     /// `Last-Event-ID`: what the rest of a broken reply follows.
     pub(crate) last_event_id: Option<Box<str>>,
 }

@@ -41,12 +41,12 @@ impl Head {
     }
 
     /// Reads a head from header fields with their names in lower case. A field that is there twice
-    /// is its values joined by a comma, as HTTP has it: never what a single one would say. A
-    /// session id of impossible spelling is read as one that no table holds, so that it is answered
-    /// "not found".
+    /// is its values joined by a comma, as HTTP has it: never what a single one would say. Only a
+    /// session id may be repeated. One of impossible spelling is read as one that no table holds,
+    /// so that it is answered "not found".
     pub(crate) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut head = Self::default();
-        let mut session_id: Option<Box<str>> = None;
+        let mut session_id = None;
         for (name, value) in fields {
             let value = value.trim();
             match name {
@@ -55,7 +55,11 @@ impl Head {
                 }
                 METHOD => head.method = join(head.method.take(), value),
                 NAME => head.name = Some(joined(head.name.take(), value)),
-                SESSION_ID => session_id = join(session_id, value),
+                SESSION_ID if value.is_empty() => {}
+                SESSION_ID => {
+                    let first = *session_id.get_or_insert(value);
+                    head.session_conflict |= first != value;
+                }
                 LAST_EVENT_ID => head.last_event_id = join(head.last_event_id.take(), value),
                 name if name.starts_with(param::PREFIX) => {
                     match head.params.iter_mut().find(|(known, _)| **known == *name) {
@@ -67,7 +71,7 @@ impl Head {
             }
         }
         head.session_id =
-            session_id.map(|id| SessionId::parse(&id).unwrap_or_else(SessionId::unknown));
+            session_id.map(|id| SessionId::parse(id).unwrap_or_else(SessionId::unknown));
         head
     }
 }
@@ -106,12 +110,14 @@ mod tests {
             params: vec![("mcp-param-region".into(), "".into())],
             session_id: SessionId::parse("5f2d"),
             last_event_id: Some("s3-7".into()),
+            ..Head::default()
         };
         let mut written = Vec::new();
         head.write(|name, value| written.push((name, value)));
         assert_eq!(Head::read(written.into_iter()), head);
     }
 
+    // Covers R-1214.
     #[test]
     fn values_are_trimmed_and_an_empty_one_is_none() {
         let read =
@@ -124,6 +130,26 @@ mod tests {
     fn an_impossible_session_id_is_one_that_nobody_has() {
         let read = Head::read([(SESSION_ID, "a b")].into_iter());
         assert_eq!(read.session_id.unwrap().as_str(), "-");
+    }
+
+    #[test]
+    fn a_session_id_may_be_repeated_but_not_differ() {
+        let table = [
+            (&["a", "a"][..], Some("a"), false),
+            (&["", "a", " a "], Some("a"), false),
+            (&["a", "b", "a"], Some("a"), true),
+            (&["a", "A"], Some("a"), true),
+            (&["", ""], None, false),
+        ];
+        for (sent, expected, conflict) in table {
+            let read = Head::read(sent.iter().map(|id| (SESSION_ID, *id)));
+            let id = read.session_id.as_ref().map(SessionId::as_str);
+            assert_eq!(
+                (id, read.session_conflict),
+                (expected, conflict),
+                "{sent:?}"
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::param::ParamHeader;
 use crate::error::Error;
 use crate::wire::jsonrpc::RawJson;
 
@@ -28,6 +29,8 @@ pub struct Tool {
     members: Map<String, Value>,
     input_schema: RawJson,
     output_schema: Option<RawJson>,
+    param_headers: Vec<ParamHeader>,
+    capabilities: Vec<String>,
     any_name: bool,
     fault: Option<String>,
 }
@@ -41,6 +44,8 @@ impl Tool {
             members: Map::new(),
             input_schema: RawJson::from_static(r#"{"type":"object"}"#),
             output_schema: None,
+            param_headers: Vec::new(),
+            capabilities: Vec::new(),
             any_name: false,
             fault: None,
         }
@@ -59,10 +64,20 @@ impl Tool {
 
     /// The JSON Schema of the arguments: an object with `"type": "object"` at its root. Kept as it
     /// is written. Without one, any object is taken.
+    ///
+    /// A property with `"x-mcp-header": "Name"` is an argument that HTTP clients of revisions since
+    /// 2026-07-28 mirror in the header `Mcp-Param-Name`, so that a proxy can route by it; a request
+    /// whose header and argument differ is refused. It has the type `string`, `integer` or
+    /// `boolean`, and is reached from the root by `properties` alone. Headers are logged along the
+    /// way: no secret belongs there.
     pub fn input_schema(mut self, schema: impl Serialize) -> Self {
         if let Some(schema) = self.object(schema, "input schema") {
             if Self::root_type(&schema).as_deref() != Some("object") {
                 self.fail("the input schema needs \"type\": \"object\" at its root");
+            }
+            match ParamHeader::read_all(&schema) {
+                Ok(headers) => self.param_headers = headers,
+                Err(why) => self.fail(&why),
             }
             self.input_schema = schema;
         }
@@ -75,6 +90,15 @@ impl Tool {
         if let Some(schema) = self.object(schema, "output schema") {
             self.output_schema = Some(schema);
         }
+        self
+    }
+
+    /// Names a capability, such as `sampling`, without which a client cannot use the tool. Clients
+    /// of revisions since 2026-07-28 declare theirs with each request; a call that lacks one that
+    /// is needed is refused with the error -32021, which names all of them, before the tool runs.
+    /// Clients of older revisions are not asked.
+    pub fn requires_client_capability(mut self, capability: impl Into<String>) -> Self {
+        self.capabilities.push(capability.into());
         self
     }
 
@@ -94,6 +118,16 @@ impl Tool {
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its arguments that travel in headers too.
+    pub(crate) fn param_headers(&self) -> &[ParamHeader] {
+        &self.param_headers
+    }
+
+    /// What it needs of a client.
+    pub(crate) fn capabilities(&self) -> &[String] {
+        &self.capabilities
     }
 
     pub(crate) fn has_output_schema(&self) -> bool {

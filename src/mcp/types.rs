@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::wire::jsonrpc::{RawJson, RequestId};
+use crate::wire::jsonrpc::{self, RawJson, RequestId};
 
 /// Who a client or a server is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,12 +54,23 @@ pub(crate) struct RequestMeta<'a> {
     pub(crate) progress_token: Option<&'a RawValue>,
 }
 
-/// The part of a request's `_meta` by which it stands for itself, of whatever JSON types.
-#[derive(Debug, Deserialize)]
+/// The part of a request's `_meta` by which it stands for itself, of whatever JSON types. A member
+/// that is null is there.
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct StatedMeta<'a> {
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "jsonrpc::present",
+        rename = "io.modelcontextprotocol/protocolVersion"
+    )]
     pub(crate) version: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "jsonrpc::present",
+        rename = "io.modelcontextprotocol/clientCapabilities"
+    )]
     pub(crate) capabilities: Option<&'a RawValue>,
 }
 
@@ -72,6 +83,12 @@ pub(crate) struct SubjectParams<'a> {
     pub(crate) uri: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     pub(crate) meta: Option<&'a RawValue>,
+}
+
+/// `params` of `subscriptions/listen`: what a client wants to hear of.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ListenParams {
+    pub(crate) notifications: Map<String, Value>,
 }
 
 /// The answer to `server/discover`, read leniently.
@@ -376,5 +393,48 @@ impl ToolOutput {
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
         self.meta = Some(meta);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //
+    #[test]
+    fn each_kind_of_block_has_its_members() {
+        // Two bytes that are spelled apart in the two alphabets, and are padded.
+        let (bytes, spelled) = (b"\xfb\xff", "+/8=");
+        let table = [
+            (
+                ContentBlock::text("a"),
+                json!({"type": "text", "text": "a"}),
+            ),
+            (
+                ContentBlock::image(bytes, "image/png"),
+                json!({"type": "image", "data": spelled, "mimeType": "image/png"}),
+            ),
+            (
+                ContentBlock::audio(bytes, "audio/wav"),
+                json!({"type": "audio", "data": spelled, "mimeType": "audio/wav"}),
+            ),
+            (
+                ContentBlock::resource_link("file:///x", "x").with("size", 3),
+                json!({"type": "resource_link", "uri": "file:///x", "name": "x", "size": 3}),
+            ),
+            (
+                ContentBlock::text_resource("file:///x", "text/plain", "a"),
+                json!({"type": "resource", "resource":
+                    {"uri": "file:///x", "mimeType": "text/plain", "text": "a"}}),
+            ),
+            (
+                ContentBlock::blob_resource("file:///x", "image/png", bytes),
+                json!({"type": "resource", "resource":
+                    {"uri": "file:///x", "mimeType": "image/png", "blob": spelled}}),
+            ),
+        ];
+        for (block, expected) in table {
+            assert_eq!(serde_json::to_value(&block).unwrap(), expected);
+        }
     }
 }

@@ -90,6 +90,7 @@ impl fmt::Display for ProtocolVersion {
 mod tests {
     use super::*;
 
+    // Covers R-301, R-1805.
     #[test]
     fn each_revision_reads_back_and_strangers_do_not() {
         for version in ProtocolVersion::ALL {

@@ -14,7 +14,7 @@ use super::notice::{Listener, Notice};
 use crate::mcp::classify::Stated;
 use crate::session::outbox::Outbox;
 use crate::session::server::{
-    self as machine, CallRequest, Reaction, ReplyWords, ServerFacts, ServerSession,
+    self as machine, CallRequest, ListenRequest, Reaction, ReplyWords, ServerFacts, ServerSession,
 };
 use crate::session::table::Occupied;
 use crate::wire::jsonrpc::{ErrorObject, Message, RequestId};
@@ -27,7 +27,7 @@ pub(super) struct Session {
 
 struct State {
     machine: ServerSession,
-    /// The same calls that the machine counts.
+    /// Calls and subscriptions: the same that the machine counts.
     calls: HashMap<RequestId, InFlight>,
     /// When the last of them ended.
     freed: Option<Instant>,
@@ -35,10 +35,31 @@ struct State {
     is_over: bool,
 }
 
-/// What it takes to end a call from outside.
+/// What it takes to end a call or a subscription from outside.
 struct InFlight {
     outbox: Arc<Outbox>,
-    reply: ReplyWords,
+    last: LastWord,
+}
+
+/// What the client is told when the server ends something.
+enum LastWord {
+    /// An error, as the response of a call.
+    Error(ReplyWords),
+    /// This result, as the response of a subscription, whose place is free again with it.
+    Result {
+        body: Vec<u8>,
+        _place: OwnedSemaphorePermit,
+    },
+}
+
+impl InFlight {
+    fn end(self, error: &ErrorObject) {
+        let (status, body) = match self.last {
+            LastWord::Error(reply) => reply.error(error),
+            LastWord::Result { body, .. } => (200, body),
+        };
+        self.outbox.end(status, body);
+    }
 }
 
 /// What is to be done about a message.
@@ -73,11 +94,56 @@ impl Session {
         Some(notice.listen())
     }
 
-    /// Ends that stream.
+    /// Ends that stream, and every subscription.
     pub(super) fn hang_up(&self) {
         if let Some(notice) = &self.notice {
             notice.hang_up();
         }
+        let mut state = self.state();
+        let State { machine, calls, .. } = &mut *state;
+        let is_subscription = |call: &InFlight| matches!(call.last, LastWord::Result { .. });
+        let ended: Vec<_> = calls
+            .extract_if(|id, call| is_subscription(call) && machine.finish(id))
+            .collect();
+        drop(state);
+        for (_, InFlight { outbox, last }) in ended {
+            if let LastWord::Result { body, .. } = last {
+                outbox.end(200, body);
+            }
+        }
+    }
+
+    /// Puts a subscription in flight; `None` if the session has ended meanwhile.
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        listen: ListenRequest,
+        outbox: &Arc<Outbox>,
+        place: OwnedSemaphorePermit,
+    ) -> Option<Begun> {
+        let ListenRequest { id, words } = listen;
+        let mut state = self.state();
+        if state.is_over {
+            return None;
+        }
+        let in_flight = InFlight {
+            outbox: outbox.clone(),
+            last: LastWord::Result {
+                body: words.ended,
+                _place: place,
+            },
+        };
+        state.calls.insert(id.clone(), in_flight);
+        Some(Begun {
+            session: Arc::downgrade(self),
+            id,
+            outbox: outbox.clone(),
+            permit: None,
+        })
+    }
+
+    /// A request that was taken comes to nothing.
+    pub(super) fn turn_away(&self, id: &RequestId) {
+        self.state().machine.finish(id);
     }
 
     pub(super) fn takes_batches(&self) -> bool {
@@ -109,7 +175,7 @@ impl Session {
                 };
                 let in_flight = InFlight {
                     outbox: outbox.clone(),
-                    reply: call.reply.clone(),
+                    last: LastWord::Error(call.reply.clone()),
                 };
                 state.calls.insert(call.id.clone(), in_flight);
                 let begun = Begun {
@@ -151,10 +217,10 @@ impl Session {
         if let Some(notice) = &self.notice {
             notice.end();
         }
-        for InFlight { outbox, reply } in calls.into_values() {
-            match error.map(|error| reply.error(error)) {
-                Some((status, body)) => outbox.end(status, body),
-                None => outbox.abandon(),
+        for call in calls.into_values() {
+            match error {
+                Some(error) => call.end(error),
+                None => call.outbox.abandon(),
             }
         }
     }

@@ -32,18 +32,21 @@ pub(super) struct Host {
     cancel_on_disconnect: bool,
     /// One permit a call in flight.
     calls: Arc<Semaphore>,
+    /// One permit a subscription.
+    subscriptions: Arc<Semaphore>,
 }
 
 impl Host {
     pub(super) fn new(offer: Offer, cancel_on_disconnect: bool) -> Self {
         let limits = offer.facts.limits.clone();
-        let calls = limits.max_calls.min(Semaphore::MAX_PERMITS);
+        let places = |max: usize| Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
         Self {
             notices: offer.facts.words.list_changed.then(Mutex::default),
             offer: RwLock::new(Arc::new(offer)),
-            limits,
             cancel_on_disconnect,
-            calls: Arc::new(Semaphore::new(calls)),
+            calls: places(limits.max_calls),
+            subscriptions: places(limits.max_subscriptions),
+            limits,
         }
     }
 
@@ -90,17 +93,31 @@ impl Host {
 
     /// A session that nobody has opened yet.
     pub(super) fn session(&self, machine: ServerSession) -> Arc<Session> {
-        let notice = self.notices.as_ref().map(|notices| {
-            let notice = Arc::new(Notice::default());
-            let mut notices = notices.lock().unwrap_or_else(PoisonError::into_inner);
-            // The clients that are gone are forgotten before the list has to grow.
-            if notices.len() == notices.capacity() {
-                notices.retain(|notice| notice.strong_count() > 0);
-            }
-            notices.push(Arc::downgrade(&notice));
-            notice
-        });
-        Arc::new(Session::new(machine, notice))
+        Arc::new(Session::new(machine, self.notice()))
+    }
+
+    /// Word of each change from now on; `None` if the tools are fixed.
+    fn notice(&self) -> Option<Arc<Notice>> {
+        let notice = Arc::new(Notice::default());
+        let mut notices = self
+            .notices
+            .as_ref()?
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // The clients that are gone are forgotten before the list has to grow.
+        if notices.len() == notices.capacity() {
+            notices.retain(|notice| notice.strong_count() > 0);
+        }
+        notices.push(Arc::downgrade(&notice));
+        Some(notice)
+    }
+
+    /// What a subscription needs, if there is a place for it.
+    pub(super) fn subscribe(&self) -> Option<(Arc<Notice>, OwnedSemaphorePermit)> {
+        let place = self.subscriptions.clone().try_acquire_owned().ok()?;
+        let notice = self.notice()?;
+        notice.confirm();
+        Some((notice, place))
     }
 
     /// Gives a call its outbox and its place, if there is one.

@@ -17,12 +17,15 @@ use super::calls::{Begun, Session, Step, now};
 use super::driver::{Host, Reader};
 use super::notice::Listener;
 use super::offer::Offer;
+use super::subscription::Subscription;
 use crate::mcp::classify::{Rejection, Route, Stated, classify, classify_verb};
 use crate::mcp::era::Dialect;
 use crate::mcp::frame::{Head, SessionId, Verb};
 use crate::session::outbox::Answer;
 use crate::session::progress::Framing;
-use crate::session::server::{self as machine, CallRequest, Reaction, ServerSession};
+use crate::session::server::{
+    self as machine, CallRequest, ListenRequest, Reaction, ServerSession,
+};
 use crate::session::table::SessionTable;
 use crate::transport::{Accept, Exchange, Inbound, Outbound, OutboundBody, Source};
 use crate::wire::chunk::Chunk;
@@ -34,8 +37,8 @@ use crate::wire::jsonrpc::{
 pub(crate) struct HttpHost {
     host: Arc<Host>,
     sessions: Mutex<SessionTable<Arc<Session>>>,
-    /// Requests in flight that belong to none of them.
-    lone: Mutex<Vec<Weak<Session>>>,
+    /// Requests in flight that belong to none of them; `None` once all of them were ended.
+    lone: Mutex<Option<Vec<Weak<Session>>>>,
     new_id: fn() -> Option<SessionId>,
 }
 
@@ -48,7 +51,7 @@ impl HttpHost {
         Self {
             host,
             sessions: Mutex::new(sessions),
-            lone: Mutex::default(),
+            lone: Mutex::new(Some(Vec::new())),
             new_id,
         }
     }
@@ -77,13 +80,15 @@ impl HttpHost {
     pub(super) fn end_calls(&self) {
         let error = ErrorObject::new(Code::INTERNAL, "the server is shutting down");
         let sessions = self.sessions().drain();
-        let lone = std::mem::take(&mut *self.lone.lock().unwrap_or_else(PoisonError::into_inner));
-        for session in sessions
-            .into_iter()
-            .chain(lone.iter().filter_map(Weak::upgrade))
-        {
+        let lone = self.lone().take().unwrap_or_default();
+        let lone = lone.iter().filter_map(Weak::upgrade);
+        for session in sessions.into_iter().chain(lone) {
             session.end(Some(&error));
         }
+    }
+
+    fn lone(&self) -> MutexGuard<'_, Option<Vec<Weak<Session>>>> {
+        self.lone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn delete(&self, head: &Head) -> Outbound {
@@ -134,24 +139,47 @@ impl HttpHost {
     /// and so when nobody reads that any more.
     async fn alone(&self, message: Message, stated: &Stated, accept: Accept) -> Outbound {
         let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None));
-        self.keep_lone(&session);
+        if !self.keep_lone(&session) {
+            return outbound(503, OutboundBody::Empty);
+        }
         let admit = |call: &CallRequest| self.host.admit(call, Framing::Sse, accept.sse);
         let offer = self.host.offer();
         match session.handle_message(message, Some(stated), &offer.facts, admit) {
             Step::Over => outbound(503, OutboundBody::Empty),
             Step::Run(call, begun) => self.run(offer, call, begun, Some(session), accept).await,
+            Step::Settled(Reaction::Listen(listen)) => self.subscribe(&session, listen, accept),
             Step::Settled(reaction) => self.settled(reaction, accept),
         }
     }
 
-    /// Lets a request be ended with the server.
-    fn keep_lone(&self, session: &Arc<Session>) {
-        let mut lone = self.lone.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Lets a request be ended with the server; false if the server has ended.
+    fn keep_lone(&self, session: &Arc<Session>) -> bool {
+        let mut lone = self.lone();
+        let Some(lone) = &mut *lone else {
+            return false;
+        };
         // Those that are over are forgotten before the list has to grow.
         if lone.len() == lone.capacity() {
             lone.retain(|session| session.strong_count() > 0);
         }
         lone.push(Arc::downgrade(session));
+        true
+    }
+
+    /// Opens the stream of a subscription.
+    fn subscribe(&self, session: &Arc<Session>, listen: ListenRequest, accept: Accept) -> Outbound {
+        if !accept.sse {
+            let text = "a subscription is a stream: send `Accept: text/event-stream`";
+            let error = ErrorObject::new(Code::INVALID_REQUEST, text);
+            return error_outbound(406, Some(&listen.id), &error);
+        }
+        match Subscription::begin(&self.host, session, listen, Framing::Sse) {
+            Ok(subscription) => stream_outbound(Alone {
+                subscription,
+                _session: session.clone(),
+            }),
+            Err(body) => busy(body),
+        }
     }
 
     /// Opens the stream of a session, on which it hears that the tools have changed.
@@ -175,6 +203,15 @@ impl HttpHost {
     /// Ends the streams that would keep a server from ending.
     pub(super) fn end_streams(&self) {
         for session in self.sessions().values() {
+            session.hang_up();
+        }
+        let lone: Vec<_> = self
+            .lone()
+            .iter()
+            .flatten()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for session in lone {
             session.hang_up();
         }
     }
@@ -211,7 +248,7 @@ impl HttpHost {
         match reaction {
             Reaction::Answer { status, body } => body_outbound(status, body, accept),
             Reaction::Busy(body) => busy(body),
-            Reaction::Accept | Reaction::Call(_) | Reaction::Cancel(_) => {
+            Reaction::Accept | Reaction::Call(_) | Reaction::Cancel(_) | Reaction::Listen(_) => {
                 outbound(202, OutboundBody::Empty)
             }
         }
@@ -380,8 +417,8 @@ fn body_outbound(status: u16, body: Vec<u8>, accept: Accept) -> Outbound {
     )
 }
 
-fn stream_outbound(reader: Reader) -> Outbound {
-    outbound(200, OutboundBody::Stream(Box::new(reader)))
+fn stream_outbound(source: impl Source + 'static) -> Outbound {
+    outbound(200, OutboundBody::Stream(Box::new(source)))
 }
 
 fn error_outbound(status: u16, id: Option<&RequestId>, error: &ErrorObject) -> Outbound {
@@ -400,6 +437,22 @@ fn busy(body: Vec<u8>) -> Outbound {
     let mut answer = outbound(503, OutboundBody::Json(body.into()));
     answer.retry_after = Some(Duration::from_secs(1));
     answer
+}
+
+/// A subscription with the session that ends with it.
+struct Alone {
+    subscription: Subscription,
+    _session: Arc<Session>,
+}
+
+impl Source for Alone {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        self.subscription.poll_chunk(cx)
+    }
+
+    fn is_end(&self) -> bool {
+        self.subscription.is_end()
+    }
 }
 
 /// A stream of one chunk.

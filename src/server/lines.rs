@@ -17,12 +17,14 @@ use super::batch::{Batch, NO_BATCH};
 use super::calls::{Session, Step};
 use super::driver::{Host, answer_batch};
 use super::notice::Listener;
+use super::subscription::Subscription;
 use crate::error::{Error, Result};
 use crate::mcp::classify::{Rejection, classify_line};
 use crate::mcp::era::opening_dialect;
 use crate::session::outbox::Outbox;
 use crate::session::progress::Framing;
 use crate::session::server::{CallRequest, Reaction, ServerSession, list_changed};
+use crate::transport::Source as _;
 use crate::transport::stream::{LineError, Lines, write_all};
 use crate::wire::chunk::Chunk;
 use crate::wire::jsonrpc::{self, Code, ErrorObject, Incoming, RequestId};
@@ -44,6 +46,7 @@ pub(super) async fn serve(
         written = &mut writing => return written_well(written),
         () = stop() => {}
     }
+    session.hang_up();
     let grace = host.limits().shutdown_timeout;
     tokio::select! {
         _ = timeout(grace, poll_fn(|cx| outlet.poll_idle(cx))) => {}
@@ -109,7 +112,7 @@ fn handle_line(host: &Host, session: &Arc<Session>, outlet: &Arc<Outlet>, line: 
             if let Some(batch) = Batch::begin(host, session, members) {
                 let answer = Arc::new(Outbox::new(Framing::Line, None, 1, 0));
                 let _ = answer.decide();
-                outlet.add(answer.clone());
+                outlet.add(Stream::Call(answer.clone()));
                 answer_batch(batch, answer);
             }
             return;
@@ -140,10 +143,16 @@ fn handle_line(host: &Host, session: &Arc<Session>, outlet: &Arc<Outlet>, line: 
     let offer = host.offer();
     match session.handle_message(message, stated.as_ref(), &offer.facts, admit) {
         Step::Run(call, begun) => {
-            outlet.add(begun.outbox().clone());
+            outlet.add(Stream::Call(begun.outbox().clone()));
             let outbox = begun.outbox().clone();
             if let Some(work) = offer.work(call, &outbox) {
                 host.leave_to_task(work, begun);
+            }
+        }
+        Step::Settled(Reaction::Listen(listen)) => {
+            match Subscription::begin(host, session, listen, Framing::Line) {
+                Ok(subscription) => outlet.add(Stream::Subscription(subscription)),
+                Err(busy) => outlet.answers.push_message(&busy),
             }
         }
         Step::Settled(Reaction::Answer { body, .. } | Reaction::Busy(body)) => {
@@ -164,10 +173,33 @@ struct Outlet {
     streams: Mutex<Streams>,
 }
 
+/// What says something over time.
+enum Stream {
+    Call(Arc<Outbox>),
+    Subscription(Subscription),
+}
+
+impl Stream {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        match self {
+            Self::Call(outbox) => outbox.poll_chunk(cx),
+            Self::Subscription(subscription) => subscription.poll_chunk(cx),
+        }
+    }
+
+    /// How much is still to be written of one that has ended.
+    fn left_behind(&self) -> Option<usize> {
+        match self {
+            Self::Call(outbox) => outbox.left_behind(),
+            Self::Subscription(subscription) => subscription.left_behind(),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Streams {
     /// Whose turn is next comes first.
-    calls: Vec<Arc<Outbox>>,
+    open: Vec<Stream>,
     writer: Option<Waker>,
     /// Who waits for answers to be taken.
     reader: Option<Waker>,
@@ -193,9 +225,9 @@ impl Outlet {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, call: Arc<Outbox>) {
+    fn add(&self, stream: Stream) {
         let mut streams = self.streams();
-        streams.calls.push(call);
+        streams.open.push(stream);
         let writer = streams.writer.take();
         drop(streams);
         if let Some(writer) = writer {
@@ -207,7 +239,7 @@ impl Outlet {
     /// count as calls in flight.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut streams = self.streams();
-        let ended = streams.calls.iter().filter_map(|call| call.left_behind());
+        let ended = streams.open.iter().filter_map(Stream::left_behind);
         let (count, bytes) = ended.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
         if count < self.max_ended && bytes < self.max_bytes {
             return Poll::Ready(());
@@ -247,27 +279,27 @@ impl Outlet {
         }
         let mut streams = self.streams();
         streams.writing = false;
-        let count = streams.calls.len();
+        let count = streams.open.len();
         let mut index = 0;
         let mut taken = None;
-        while let Some(call) = streams.calls.get(index) {
-            match call.poll_chunk(cx) {
+        // Dropped only when nothing is locked any more.
+        let mut ended = Vec::new();
+        while let Some(stream) = streams.open.get_mut(index) {
+            match stream.poll_chunk(cx) {
                 Poll::Ready(Some(chunk)) => {
-                    streams.calls.rotate_left(index + 1);
+                    streams.open.rotate_left(index + 1);
                     streams.writing = true;
                     taken = Some(chunk);
                     break;
                 }
-                Poll::Ready(None) => {
-                    streams.calls.remove(index);
-                }
+                Poll::Ready(None) => ended.push(streams.open.remove(index)),
                 Poll::Pending => index += 1,
             }
         }
-        let is_idle = streams.calls.is_empty() && taken.is_none();
+        let is_idle = streams.open.is_empty() && taken.is_none();
         let over = is_idle && matches!(answers, Poll::Ready(None));
         let idle = streams.idle.take_if(|_| is_idle);
-        let reader = match taken.is_some() || streams.calls.len() < count {
+        let reader = match taken.is_some() || streams.open.len() < count {
             true => streams.reader.take(),
             false => None,
         };
@@ -275,6 +307,7 @@ impl Outlet {
             streams.writer = Some(cx.waker().clone());
         }
         drop(streams);
+        drop(ended);
         for waker in [idle, reader].into_iter().flatten() {
             waker.wake();
         }
@@ -288,7 +321,7 @@ impl Outlet {
     /// Ready when no call runs and all answers were written.
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut streams = self.streams();
-        if streams.calls.is_empty() && !streams.writing {
+        if streams.open.is_empty() && !streams.writing {
             return Poll::Ready(());
         }
         streams.idle = Some(cx.waker().clone());

@@ -22,6 +22,7 @@ mod schema;
 #[cfg(feature = "stdio")]
 mod stdio;
 mod streamer;
+mod subscription;
 mod work;
 
 pub use builder::{McpServer, McpServerBuilder, RawArgs};

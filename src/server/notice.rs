@@ -144,6 +144,7 @@ mod tests {
         listener.poll_changed(&mut Context::from_waker(Waker::noop()))
     }
 
+    // Covers R-405, R-1001.
     #[test]
     fn many_changes_are_told_once_and_not_before_the_client_is_ready() {
         let notice = Arc::new(Notice::default());

@@ -128,6 +128,7 @@ mod tests {
         Instant::now()
     }
 
+    //
     #[test]
     fn ids_are_never_used_again() {
         let mut pending = Pending::new();

@@ -90,6 +90,7 @@ mod tests {
         }
     }
 
+    // Covers R-1316.
     #[test]
     fn waits_grow_and_only_a_new_event_begins_them_anew() {
         // what each connection said, and then the wait in milliseconds and the event to go on

@@ -6,10 +6,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::{Map, Value, json};
+
 use super::progress::read_token;
 use crate::limits::Limits;
 use crate::mcp::classify::Stated;
-use crate::mcp::era::{Dialect, Method, ServerWords, Stage};
+use crate::mcp::era::{Dialect, Method, ServerWords, Stage, SubscriptionWords};
+use crate::mcp::param;
 use crate::mcp::tool::Tool;
 use crate::mcp::types::{CallParams, CancelledParams, RequestMeta, ToolOutput};
 use crate::mcp::version::ProtocolVersion;
@@ -36,6 +39,7 @@ pub(crate) struct ServerSession {
     /// The client has said that it knows the session to be open.
     confirmed: bool,
     calls: HashSet<RequestId>,
+    subscriptions: HashSet<RequestId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,8 +61,10 @@ pub(crate) enum Reaction {
     Busy(Vec<u8>),
     /// Run a tool, then tell [`ServerSession::finish`].
     Call(CallRequest),
-    /// Stop this call, which gets no response. It is out of the session already.
+    /// Stop this call or subscription, which gets no response. It is out of the session already.
     Cancel(RequestId),
+    /// Tell of changes, then tell [`ServerSession::finish`].
+    Listen(ListenRequest),
 }
 
 /// A tool to be run.
@@ -72,6 +78,13 @@ pub(crate) struct CallRequest {
     /// Where its progress goes.
     pub(crate) token: Option<RequestId>,
     pub(crate) reply: ReplyWords,
+}
+
+/// A subscription to be served.
+#[derive(Debug)]
+pub(crate) struct ListenRequest {
+    pub(crate) id: RequestId,
+    pub(crate) words: SubscriptionWords,
 }
 
 /// How the response of a call is spelled.
@@ -124,6 +137,7 @@ impl ServerSession {
             phase: Phase::Fresh,
             confirmed: false,
             calls: HashSet::new(),
+            subscriptions: HashSet::new(),
         }
     }
 
@@ -202,12 +216,15 @@ impl ServerSession {
                      protocol version the request follows",
                 ))
             }
-            (Some(Method::Listen), Phase::Open(_)) => Err(Refused::Check(unknown_method(request))),
+            (Some(Method::Listen), Phase::Open(_)) => match self.listen(dialect, request, facts) {
+                Ok(listen) => return Reaction::Listen(listen),
+                Err(refused) => Err(refused),
+            },
             (Some(Method::ListTools), Phase::Open(version)) => {
                 Self::list(Terms { dialect, version }, params, facts)
             }
             (Some(Method::CallTool), Phase::Open(version)) => {
-                match self.call(Terms { dialect, version }, request, facts) {
+                match self.call(Terms { dialect, version }, request, stated, facts) {
                     Ok(call) => return Reaction::Call(call),
                     Err(refused) => Err(refused),
                 }
@@ -275,6 +292,7 @@ impl ServerSession {
         &mut self,
         terms: Terms,
         request: &Request,
+        stated: Option<&Stated>,
         facts: &ServerFacts,
     ) -> Result<CallRequest, Refused> {
         let refused = |code, text: String| Refused::Check(ErrorObject::new(code, text));
@@ -294,19 +312,16 @@ impl ServerSession {
         if !arguments.is_object() {
             return Err(invalid("`arguments` is not an object".to_owned()));
         }
-        let Some(tool) = facts
-            .tools
-            .iter()
-            .position(|tool| tool.name() == parsed.name)
-        else {
+        let mut tools = facts.tools.iter().enumerate();
+        let Some((place, tool)) = tools.find(|(_, tool)| tool.name() == parsed.name) else {
             let name: String = parsed.name.chars().take(200).collect();
             let text = format!("unknown tool: {name}");
             return Err(Refused::Work(ErrorObject::new(Code::INVALID_PARAMS, text)));
         };
-        if self.calls.contains(&request.id) {
-            let text = format!("a request with the id {} is in flight already", request.id);
-            return Err(refused(Code::INVALID_REQUEST, text));
+        if let Some(stated) = stated {
+            suits(tool, &arguments, stated).map_err(Refused::Check)?;
         }
+        self.check_free(&request.id)?;
         if self.calls.len() >= facts.limits.max_session_calls {
             return Err(Refused::Busy);
         }
@@ -324,28 +339,80 @@ impl ServerSession {
         };
         Ok(CallRequest {
             id: request.id.clone(),
-            tool,
+            tool: place,
             arguments,
             token,
             reply,
         })
     }
 
+    fn listen(
+        &mut self,
+        dialect: &'static dyn Dialect,
+        request: &Request,
+        facts: &ServerFacts,
+    ) -> Result<ListenRequest, Refused> {
+        let words = dialect
+            .subscription(&request.id, request.params.as_ref(), &facts.words)
+            .map_err(Refused::Check)?
+            .ok_or_else(|| Refused::Check(unknown_method(request)))?;
+        self.check_free(&request.id)?;
+        // What is over at once is never in flight.
+        if words.changed.is_some() {
+            self.subscriptions.insert(request.id.clone());
+        }
+        let id = request.id.clone();
+        Ok(ListenRequest { id, words })
+    }
+
+    fn check_free(&self, id: &RequestId) -> Result<(), Refused> {
+        if !self.calls.contains(id) && !self.subscriptions.contains(id) {
+            return Ok(());
+        }
+        let text = format!("a request with the id {id} is in flight already");
+        let error = ErrorObject::new(Code::INVALID_REQUEST, text);
+        Err(Refused::Check(error))
+    }
+
     /// Only a call in flight with the very id is stopped; all else is ignored, as the
     /// cancellation page of the specification wants.
     fn handle_cancel(&mut self, params: Option<&RawJson>) -> Reaction {
         match jsonrpc::parse_params::<CancelledParams>(params) {
-            Ok(cancelled) if self.calls.remove(&cancelled.request_id) => {
+            Ok(cancelled) if self.finish(&cancelled.request_id) => {
                 Reaction::Cancel(cancelled.request_id)
             }
             _ => Reaction::Accept,
         }
     }
 
-    /// A call has ended.
-    pub(crate) fn finish(&mut self, id: &RequestId) {
-        self.calls.remove(id);
+    /// A call or a subscription has ended. False if there was none of that id.
+    pub(crate) fn finish(&mut self, id: &RequestId) -> bool {
+        self.calls.remove(id) || self.subscriptions.remove(id)
     }
+}
+
+/// Whether a request that says so much of itself may call this tool.
+fn suits(tool: &Tool, arguments: &RawJson, stated: &Stated) -> Result<(), ErrorObject> {
+    if let Some(sent) = &stated.params {
+        param::check(tool.param_headers(), arguments, sent)
+            .map_err(|text| ErrorObject::new(Code::HEADER_MISMATCH, text))?;
+    }
+    let needed = tool.capabilities();
+    let missing = needed
+        .iter()
+        .find(|capability| !stated.declares(capability));
+    let Some(missing) = missing else {
+        return Ok(());
+    };
+    let needed: Map<String, Value> = needed
+        .iter()
+        .map(|capability| (capability.clone(), json!({})))
+        .collect();
+    let text = format!("the tool needs a client with the capability `{missing}`");
+    Err(ErrorObject {
+        data: RawJson::serialized(&json!({ "requiredCapabilities": needed })).ok(),
+        ..ErrorObject::new(Code::MISSING_CAPABILITY, text)
+    })
 }
 
 /// Why a request is not done.

@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use memchr::memchr2;
 use serde::de::{DeserializeOwned, Deserializer};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -140,8 +141,14 @@ impl RawJson {
         self.0.slice_ref(part)
     }
 
+    /// A value as JSON on one line. What is raw in it may have line breaks, which can only stand
+    /// between tokens; where a message is a line, one would end it.
     pub(crate) fn serialized(value: &impl Serialize) -> serde_json::Result<Self> {
-        serde_json::to_string(value).map(|text| Self(text.into()))
+        let mut text = serde_json::to_string(value)?;
+        if memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
+            text.retain(|c| !matches!(c, '\n' | '\r'));
+        }
+        Ok(Self(text.into()))
     }
 }
 
@@ -337,7 +344,9 @@ struct Members<'a> {
 }
 
 /// Serde reads a raw null in an `Option` as absent, but a null result is a result.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 

@@ -214,6 +214,7 @@ fn next_can_be_dropped_without_losing_an_event() {
     });
 }
 
+//
 #[test]
 fn a_tool_of_two_servers_is_never_chosen_silently() {
     run(async || {
@@ -449,6 +450,7 @@ fn two_hubs_share_a_server_without_a_mark() {
     });
 }
 
+// Covers R-112, R-1215.
 #[test]
 fn a_call_that_was_not_answered_yet_does_not_hold_up_another_one() {
     run(async || {

@@ -60,6 +60,7 @@ impl Running {
     }
 }
 
+//
 #[test]
 fn a_dropped_stream_cancels_its_call_once_and_then_hangs_up() {
     run(async || {
@@ -75,6 +76,7 @@ fn a_dropped_stream_cancels_its_call_once_and_then_hangs_up() {
     });
 }
 
+//
 #[test]
 fn a_call_that_is_cancelled_gives_what_it_has_and_one_cancelled() {
     run(async || {
@@ -92,6 +94,7 @@ fn a_call_that_is_cancelled_gives_what_it_has_and_one_cancelled() {
     });
 }
 
+//
 #[test]
 fn a_call_that_timed_out_is_cancelled_once() {
     run(async || {
@@ -139,6 +142,7 @@ fn a_call_that_timed_out_unread_is_cancelled_and_its_stream_says_so() {
     });
 }
 
+//
 #[test]
 fn a_call_that_ended_is_not_cancelled() {
     run(async || {
@@ -186,6 +190,7 @@ fn a_dropped_call_tool_cancels_its_call() {
     });
 }
 
+//
 #[test]
 fn a_reply_is_hung_up_also_if_the_cancel_gets_no_answer() {
     run(async || {
@@ -213,6 +218,7 @@ fn a_reply_is_hung_up_also_if_the_cancel_gets_no_answer() {
     });
 }
 
+//
 #[test]
 fn answers_after_a_cancel_are_dropped_and_those_that_cross_it_are_no_errors() {
     run(async || {
@@ -246,6 +252,7 @@ fn answers_after_a_cancel_are_dropped_and_those_that_cross_it_are_no_errors() {
     });
 }
 
+//
 #[test]
 fn close_cancels_first_and_gives_the_session_up_last() {
     run(async || {

@@ -56,6 +56,7 @@ fn a_connection_is_made_only_when_it_is_awaited() {
     });
 }
 
+// Covers R-1704.
 #[test]
 fn configured_headers_go_with_every_request() {
     run(async || {
@@ -198,6 +199,7 @@ fn a_server_that_does_not_answer_is_given_up_in_time() {
     });
 }
 
+//
 #[test]
 fn each_way_to_fail_says_where_and_why() {
     run(async || {
@@ -301,6 +303,7 @@ fn the_order_of_servers_is_that_in_which_connecting_began() {
     });
 }
 
+// Covers, R-1301, R-1320.
 #[test]
 fn an_older_revision_is_spoken_and_named_in_every_later_request() {
     run(async || {
@@ -326,6 +329,7 @@ fn an_older_revision_is_spoken_and_named_in_every_later_request() {
     });
 }
 
+// Covers R-404, R-1209.
 #[test]
 fn any_2xx_counts_as_delivered_for_initialized() {
     let table = [
@@ -358,6 +362,7 @@ fn any_2xx_counts_as_delivered_for_initialized() {
     });
 }
 
+//
 #[test]
 fn an_initialized_that_is_refused_fails_the_connect_and_gives_the_session_up() {
     run(async || {
@@ -374,6 +379,7 @@ fn an_initialized_that_is_refused_fails_the_connect_and_gives_the_session_up() {
     });
 }
 
+// Covers R-405, R-1101, R-1317.
 #[test]
 fn whatever_precedes_the_answer_to_initialize_is_passed_over() {
     run(async || {
@@ -398,6 +404,7 @@ fn whatever_precedes_the_answer_to_initialize_is_passed_over() {
     });
 }
 
+//
 #[test]
 fn a_ping_before_the_answer_to_initialize_is_answered() {
     run(async || {
@@ -418,6 +425,7 @@ fn a_ping_before_the_answer_to_initialize_is_answered() {
     });
 }
 
+// Covers R-1304.
 #[test]
 fn a_session_id_counts_only_with_a_result_and_only_from_initialize() {
     run(async || {
@@ -474,6 +482,7 @@ fn disconnecting_touches_no_other_server() {
     });
 }
 
+// Covers R-1301, R-1312.
 #[test]
 fn a_session_is_deleted_once_with_both_headers_and_whatever_the_answer() {
     run(async || {
@@ -509,6 +518,7 @@ fn a_session_is_deleted_once_with_both_headers_and_whatever_the_answer() {
     });
 }
 
+// Covers R-1304, R-1312.
 #[test]
 fn without_a_session_id_nothing_is_deleted() {
     run(async || {
@@ -585,6 +595,7 @@ fn a_server_is_found_under_each_spelling_of_its_address() {
     });
 }
 
+// Covers R-1212.
 #[test]
 fn a_redirect_to_the_same_origin_is_followed() {
     run(async || {

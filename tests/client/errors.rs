@@ -95,6 +95,7 @@ fn assert_no_secret(case: &str, text: &str) {
     }
 }
 
+// Covers R-1304, R-1704.
 #[test]
 fn no_secret_is_ever_shown() {
     run(async || {
@@ -246,6 +247,7 @@ fn no_secret_is_shown_when_connecting_fails() {
     });
 }
 
+// Covers R-1707.
 #[test]
 fn a_long_or_dirty_text_of_the_server_is_cut_and_cleaned() {
     run(async || {

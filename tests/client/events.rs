@@ -218,6 +218,7 @@ fn progress_without_a_message_is_shown_by_its_numbers() {
     });
 }
 
+//
 #[test]
 fn events_come_in_the_order_in_which_they_were_sent_whatever_their_numbers() {
     run(async || {
@@ -237,6 +238,7 @@ fn events_come_in_the_order_in_which_they_were_sent_whatever_their_numbers() {
     });
 }
 
+//
 #[test]
 fn nothing_is_given_after_the_first_response() {
     run(async || {
@@ -294,6 +296,7 @@ impl Two {
     }
 }
 
+//
 #[test]
 fn events_on_another_calls_reply_reach_their_call_in_order() {
     run(async || {

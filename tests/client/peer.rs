@@ -249,8 +249,9 @@ async fn serve(mut wire: Wire, shared: Arc<Shared>) {
             }
             continue;
         }
-        let answer = (shared.script)(&request);
+        // First, so that it was seen also if the script panics, which nobody hears.
         shared.requests.lock().unwrap().push(request.clone());
+        let answer = (shared.script)(&request);
         shared.count.send_modify(|count| *count += 1);
         match answer {
             Answer::Hand => {

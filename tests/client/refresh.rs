@@ -40,6 +40,7 @@ async fn refreshed(seen: &Seen, times: usize) {
     }
 }
 
+//
 #[test]
 fn tools_that_changed_are_listed_again() {
     run(async || {
@@ -59,6 +60,7 @@ fn tools_that_changed_are_listed_again() {
     });
 }
 
+//
 #[test]
 fn many_changes_at_once_are_listed_at_most_twice() {
     run(async || {
@@ -79,6 +81,7 @@ fn many_changes_at_once_are_listed_at_most_twice() {
     });
 }
 
+//
 #[test]
 fn a_server_that_does_not_know_a_tool_it_listed_is_asked_again() {
     run(async || {

@@ -25,6 +25,7 @@ async fn answered(body: &str) -> Vec<StreamEvent> {
     called(move |request| json_answer(&body.replace("$id", &request.id().to_string())).into()).await
 }
 
+//
 #[test]
 fn a_notification_is_known_by_its_members_whatever_their_order() {
     run(async || {
@@ -50,6 +51,7 @@ fn a_notification_is_known_by_its_members_whatever_their_order() {
     });
 }
 
+// Covers R-1317, R-1501, R-1502, R-1504.
 #[test]
 fn every_legal_spelling_of_an_sse_stream_is_read() {
     run(async || {
@@ -106,6 +108,7 @@ fn every_legal_spelling_of_an_sse_stream_is_read() {
     });
 }
 
+// Covers R-1503.
 #[test]
 fn a_message_may_be_spread_over_many_data_lines() {
     run(async || {
@@ -137,6 +140,7 @@ fn large_messages_pass_with_the_defaults() {
     });
 }
 
+// Covers R-201, R-1211.
 #[test]
 fn a_reply_that_ends_before_its_response_keeps_its_events_and_fails() {
     run(async || {
@@ -194,6 +198,7 @@ fn a_reply_that_ends_before_its_response_keeps_its_events_and_fails() {
     });
 }
 
+// Covers R-1211.
 #[test]
 fn a_reply_that_ended_early_is_told_to_the_server_and_the_call_never_repeated() {
     run(async || {
@@ -217,6 +222,7 @@ fn a_reply_that_ended_early_is_told_to_the_server_and_the_call_never_repeated() 
     });
 }
 
+// Covers R-1508.
 #[test]
 fn many_comments_and_empty_events_are_passed_over() {
     run(async || {
@@ -236,6 +242,7 @@ fn many_comments_and_empty_events_are_passed_over() {
     });
 }
 
+//
 #[test]
 fn an_answer_is_matched_by_its_number_however_it_is_spelled() {
     run(async || {
@@ -264,6 +271,7 @@ fn an_answer_is_matched_by_its_number_however_it_is_spelled() {
     });
 }
 
+//
 #[test]
 fn an_error_whose_id_was_made_up_belongs_to_the_request_it_answers() {
     run(async || {
@@ -315,6 +323,7 @@ fn an_error_whose_id_was_made_up_belongs_to_the_request_it_answers() {
     });
 }
 
+//
 #[test]
 fn every_shape_of_a_result_is_a_result_with_both_parts() {
     run(async || {
@@ -364,6 +373,7 @@ fn every_shape_of_a_result_is_a_result_with_both_parts() {
     });
 }
 
+//
 #[test]
 fn a_malformed_answer_ends_its_call_at_once_and_no_other() {
     run(async || {
@@ -415,6 +425,7 @@ fn a_malformed_answer_ends_its_call_at_once_and_no_other() {
     });
 }
 
+// Covers R-204, R-1705.
 #[test]
 fn a_refusal_says_status_and_words() {
     run(async || {
@@ -536,6 +547,7 @@ fn a_failing_tool_is_an_error_of_call_tool() {
     });
 }
 
+// Covers R-113, R-1101, R-1104, R-1506.
 #[test]
 fn what_is_not_for_the_call_is_passed_over_and_requests_are_answered() {
     run(async || {
@@ -615,6 +627,7 @@ fn what_is_not_for_the_call_is_passed_over_and_requests_are_answered() {
     });
 }
 
+//
 #[test]
 fn a_batch_is_taken_apart() {
     run(async || {
@@ -636,6 +649,7 @@ fn a_batch_is_taken_apart() {
     });
 }
 
+// Covers R-1207.
 #[test]
 fn a_media_type_is_read_without_its_parameters_and_guessed_if_it_is_missing() {
     run(async || {

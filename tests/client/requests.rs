@@ -37,6 +37,7 @@ const SESSION: [(&str, &str); 2] = [
     ("mcp-session-id", "s-1"),
 ];
 
+// Covers, R-1201, R-1202, R-1301.
 #[test]
 fn each_request_is_exactly_what_the_specification_shows() {
     run(async || {
@@ -79,6 +80,7 @@ fn each_request_is_exactly_what_the_specification_shows() {
     });
 }
 
+//
 #[test]
 fn arguments_are_always_an_object() {
     #[derive(serde::Serialize)]
@@ -141,6 +143,7 @@ fn arguments_that_are_no_object_are_refused_on_this_side() {
     });
 }
 
+//
 #[test]
 fn a_progress_token_is_sent_only_where_events_are_wanted_and_is_the_request_id() {
     run(async || {
@@ -174,6 +177,7 @@ fn a_progress_token_is_sent_only_where_events_are_wanted_and_is_the_request_id()
     });
 }
 
+//
 #[test]
 fn a_request_id_is_never_used_again() {
     run(async || {

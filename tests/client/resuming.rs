@@ -40,6 +40,7 @@ async fn breaking(get: impl Fn(usize, &Request) -> Answer + Send + Sync + 'stati
     .await
 }
 
+// Covers R-1301, R-1316.
 #[test]
 fn the_rest_of_a_reply_is_read_from_where_it_broke_off() {
     run(async || {
@@ -129,6 +130,7 @@ fn a_list_is_taken_up_as_well() {
     });
 }
 
+// Covers R-1316.
 #[test]
 fn without_an_id_nothing_is_asked_for() {
     run(async || {
@@ -153,6 +155,7 @@ fn without_an_id_nothing_is_asked_for() {
     });
 }
 
+// Covers R-1316.
 #[test]
 fn a_peer_that_never_says_anything_new_is_asked_five_times() {
     run(async || {
@@ -202,6 +205,7 @@ fn each_new_event_counts_the_attempts_anew() {
     });
 }
 
+// Covers R-1316.
 #[test]
 fn a_peer_that_says_no_is_not_asked_again() {
     run(async || {
@@ -315,6 +319,7 @@ fn time_limits_hold_while_the_rest_is_asked_for() {
     });
 }
 
+//
 #[test]
 fn messages_of_other_calls_find_them_on_a_resumed_reply() {
     run(async || {

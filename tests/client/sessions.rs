@@ -50,6 +50,7 @@ async fn forgetful() -> (Peer, Sessions) {
     (peer, sessions)
 }
 
+// Covers R-103, R-1310.
 #[test]
 fn a_lost_session_is_opened_again_once_and_the_call_repeated() {
     run(async || {
@@ -101,6 +102,7 @@ fn a_lost_session_is_opened_again_once_and_the_call_repeated() {
     });
 }
 
+// Covers R-1310.
 #[test]
 fn calls_and_lists_that_find_the_session_lost_together_share_one_opening() {
     run(async || {
@@ -172,6 +174,7 @@ fn a_refusal_that_comes_while_the_session_is_opened_again_waits_for_it() {
     });
 }
 
+// Covers R-1310.
 #[test]
 fn a_session_that_is_lost_again_is_an_error() {
     run(async || {
@@ -209,6 +212,7 @@ fn some_servers_say_400_for_a_lost_session() {
     });
 }
 
+// Covers R-1311.
 #[test]
 fn without_a_session_a_404_is_a_plain_error() {
     run(async || {
@@ -225,6 +229,7 @@ fn without_a_session_a_404_is_a_plain_error() {
     });
 }
 
+// Covers R-1211.
 #[test]
 fn a_call_that_had_begun_is_not_repeated() {
     run(async || {

@@ -38,6 +38,7 @@ fn hasty(builder: AgentHubClientBuilder) -> AgentHubClient {
     builder.limits(limits).build()
 }
 
+// Covers R-612, R-1010, R-1301.
 #[test]
 fn a_server_whose_tools_may_change_is_asked_for_a_stream() {
     run(async || {
@@ -98,11 +99,12 @@ fn a_server_whose_tools_may_change_is_asked_for_a_stream() {
     });
 }
 
+// Covers R-1010.
 #[test]
 fn no_stream_is_asked_for_where_none_is_wanted() {
     run(async || {
         let plain = Peer::polite().await;
-        let dynamic = dynamic(|_| panic!("a GET")).await;
+        let dynamic = dynamic(|_| empty("405 Method Not Allowed").into()).await;
         let unwilling = || AgentHubClient::builder().follow_list_changes(false).build();
         for (peer, hub) in [
             (&plain, AgentHubClient::builder().build()),
@@ -117,6 +119,7 @@ fn no_stream_is_asked_for_where_none_is_wanted() {
     });
 }
 
+// Covers R-1010, R-1313.
 #[test]
 fn a_server_that_says_no_is_not_asked_again_and_all_else_works() {
     run(async || {
@@ -200,5 +203,39 @@ fn a_session_that_is_opened_again_has_a_stream_again() {
         let (second, _new) = peer.handed().await;
         assert_eq!(second.header("mcp-session-id"), Some("s-2"));
         old.hung_up().await;
+    });
+}
+
+// Covers R-1704.
+#[test]
+fn configured_headers_go_with_the_stream_and_with_a_session_opened_again() {
+    run(async || {
+        let opened = AtomicUsize::new(0);
+        let peer = Peer::start(move |request| match &*request.what() {
+            "initialize" => {
+                let nth = opened.fetch_add(1, Ordering::Relaxed) + 1;
+                declaring(request, &format!("s-{nth}"))
+            }
+            "GET" => Answer::Hand,
+            "tools/call" if request.header("mcp-session-id") == Some("s-1") => no_session().into(),
+            _ => polite(request),
+        })
+        .await;
+        let hub = AgentHubClient::builder().build();
+        hub.connect_http("p", peer.url())
+            .bearer_token("t0ken")
+            .await
+            .unwrap();
+        let (_, _old) = peer.handed().await;
+        hub.call_tool("echo", ()).await.unwrap();
+        let (_, _new) = peer.handed().await;
+        hub.close().await;
+        for (what, count) in [("GET", 2), ("initialize", 2), ("DELETE", 1)] {
+            assert_eq!(peer.seen_of(what).len(), count, "{what}");
+        }
+        for request in peer.seen() {
+            let token = request.header("authorization");
+            assert_eq!(token, Some("Bearer t0ken"), "{}", request.what());
+        }
     });
 }

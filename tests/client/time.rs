@@ -88,6 +88,7 @@ async fn settle() {
     }
 }
 
+//
 #[tokio::test(start_paused = true)]
 async fn a_total_timeout_ends_a_call_exactly_at_its_deadline() {
     let (hub, running) = planned().await;
@@ -158,6 +159,7 @@ async fn a_timeout_of_no_time_ends_a_call() {
     assert_eq!(running.count(), 0);
 }
 
+//
 #[tokio::test(start_paused = true)]
 async fn an_idle_timeout_is_renewed_by_each_event() {
     let (hub, running) = planned().await;
@@ -204,6 +206,7 @@ async fn an_idle_timeout_holds_for_a_reader_that_looks_now_and_then() {
     assert_eq!(start.elapsed().as_secs(), 5);
 }
 
+//
 #[tokio::test(start_paused = true)]
 async fn keep_alives_do_not_renew_an_idle_timeout() {
     // The server writes a comment each 15 s.

@@ -25,6 +25,7 @@ async fn listing(results: Vec<Value>) -> Peer {
     .await
 }
 
+//
 #[test]
 fn one_bad_tool_costs_no_other_and_is_told_with_server_and_place() {
     run(async || {
@@ -82,6 +83,7 @@ fn one_bad_tool_costs_no_other_and_is_told_with_server_and_place() {
     });
 }
 
+// Covers, R-1801.
 #[test]
 fn a_tool_is_kept_as_the_server_sent_it() {
     run(async || {
@@ -113,6 +115,7 @@ fn a_tool_is_kept_as_the_server_sent_it() {
     });
 }
 
+//
 #[test]
 fn all_pages_are_asked_for_and_an_empty_cursor_is_one() {
     run(async || {
@@ -143,6 +146,7 @@ fn all_pages_are_asked_for_and_an_empty_cursor_is_one() {
     });
 }
 
+//
 #[test]
 fn a_list_without_end_is_ended() {
     run(async || {
@@ -224,6 +228,7 @@ fn too_many_tools_are_a_limit_also_if_they_are_bad_ones() {
     });
 }
 
+//
 #[test]
 fn a_server_without_tools_is_connected() {
     run(async || {
@@ -382,5 +387,84 @@ fn a_list_that_is_dropped_asks_for_no_more_pages() {
         hub.close().await;
         assert_eq!(peer.seen_of("tools/list").len(), 2);
         assert_eq!(peer.seen_of("DELETE").len(), 1);
+    });
+}
+
+//
+#[test]
+fn what_a_schema_refers_to_is_never_fetched() {
+    run(async || {
+        // It refers to the server that describes it, which would notice.
+        let peer = Peer::start(|request| match &*request.what() {
+            "tools/list" => {
+                let url = format!("http://{}/schema", request.header("host").unwrap());
+                let schema = json!({
+                    "$schema": url, "$id": url, "$ref": url, "type": "object",
+                    "properties": {"a": {"$ref": format!("{url}#/$defs/a")}, "b": {"$dynamicRef": url}},
+                });
+                let tool = json!({"name": "t", "inputSchema": schema, "outputSchema": schema});
+                let result = json!({"tools": [tool]});
+                let body = json!({"jsonrpc": "2.0", "id": request.id(), "result": result});
+                json_answer(&body.to_string()).into()
+            }
+            "tools/call" => {
+                let result = json!({"content": [], "structuredContent": {"a": 1}});
+                let body = json!({"jsonrpc": "2.0", "id": request.id(), "result": result});
+                json_answer(&body.to_string()).into()
+            }
+            _ => polite(request),
+        })
+        .await;
+        let hub = peer.hub().await;
+        let answer = hub.call_tool("t", json!({"a": 1, "b": 2})).await.unwrap();
+        assert_eq!(answer, json!({"a": 1}));
+        hub.list_tools().await;
+        hub.close().await;
+        for request in peer.seen() {
+            assert!(request.line.contains(" /mcp "), "{}", request.line);
+        }
+    });
+}
+
+//
+#[test]
+fn a_tool_that_wants_to_be_a_task_is_listed_and_called_as_any_other() {
+    run(async || {
+        let supports = ["required", "optional", "forbidden", "some new word"];
+        let tools: Vec<Value> = supports
+            .iter()
+            .map(|support| json!({"name": support, "execution": {"taskSupport": support}}))
+            .collect();
+        let tools = json!({"tools": tools});
+        let peer = Peer::start(move |request| {
+            let id = request.id();
+            let call = request.json();
+            match (&*request.what(), call["params"]["name"].as_str()) {
+                ("tools/list", _) => {
+                    let body = json!({"jsonrpc": "2.0", "id": id, "result": tools});
+                    json_answer(&body.to_string()).into()
+                }
+                ("tools/call", Some("required")) => {
+                    json_answer(&error(&id, -32601, "only as a task")).into()
+                }
+                _ => polite(request),
+            }
+        })
+        .await;
+        let hub = peer.hub().await;
+        for name in supports {
+            match hub.call_tool(name, ()).await {
+                Ok(answer) => assert!(answer == "done" && name != "required", "{name}"),
+                Err(refused) => {
+                    assert!(name == "required", "{name}: {refused}");
+                    assert!(refused.to_string().contains("only as a task"), "{refused}");
+                }
+            }
+        }
+        let calls = peer.seen_of("tools/call");
+        assert_eq!(calls.len(), supports.len());
+        for call in calls {
+            assert!(call.json()["params"].get("task").is_none(), "{}", call.body);
+        }
     });
 }

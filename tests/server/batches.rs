@@ -31,6 +31,7 @@ fn shown(answers: &Value) -> Vec<String> {
     }
 }
 
+//
 #[tokio::test]
 async fn each_array_is_answered_as_its_revision_says() {
     let served = serve(echo(builder())).await;
@@ -89,6 +90,7 @@ async fn each_array_is_answered_as_its_revision_says() {
     }
 }
 
+// Covers R-1303.
 #[tokio::test]
 async fn no_array_opens_a_session_or_finds_one_that_is_not_there() {
     let served = serve(echo(builder())).await;

@@ -10,6 +10,7 @@ use crate::fixture::{
 };
 use crate::raw::{message_of, soon};
 
+// Covers R-201, R-1707.
 async fn a_call_over_the_bound_is_told_to_come_back() {
     for (of_session, in_all) in [(2, 100), (100, 2)] {
         let live = Live::new();
@@ -113,6 +114,7 @@ async fn calls_that_end_in_every_way_give_their_places_back() {
     assert_eq!(session.call(9, "endless", json!({})).await.head.status, 503);
 }
 
+// Covers R-1306.
 async fn an_idle_session_expires_and_a_busy_one_stays() {
     let gate = Gate::new();
     let limits = limits(|l| {
@@ -143,6 +145,7 @@ async fn an_idle_session_expires_and_a_busy_one_stays() {
 }
 on_both_runtimes!(an_idle_session_expires_and_a_busy_one_stays);
 
+// Covers R-1303, R-1306.
 #[tokio::test]
 async fn the_session_that_was_idle_longest_makes_room_and_none_that_is_busy() {
     let live = Live::new();

@@ -9,6 +9,7 @@ fn offering(tool: Tool) -> McpServerBuilder {
     builder().tool(tool, async |_: RawArgs, _: ToolContext| Ok(()))
 }
 
+//
 #[tokio::test]
 async fn a_fault_of_the_server_is_told_when_it_is_bound() {
     let long = "x".repeat(129);
@@ -58,6 +59,7 @@ async fn a_fault_of_the_server_is_told_when_it_is_bound() {
     }
 }
 
+//
 #[tokio::test]
 async fn any_name_can_be_allowed_but_none_may_be_empty() {
     let served = serve(offering(Tool::new("two words é").allow_any_name())).await;

@@ -80,6 +80,7 @@ async fn hear(stream: &mut Answer) {
     );
 }
 
+// Covers R-409, R-1314.
 #[tokio::test]
 async fn the_tools_of_a_server_are_fixed_unless_it_says_otherwise() {
     let server = echo(builder()).build();
@@ -112,6 +113,7 @@ async fn a_tool_that_cannot_be_is_not_added() {
     assert!(gone.to_string().contains("no tool `other`"), "{gone}");
 }
 
+// Covers, R-1001.
 async fn tools_come_and_go() {
     let server = dynamic();
     let served = serve_dynamic(&server).await;
@@ -158,6 +160,7 @@ async fn a_running_call_of_a_removed_tool_goes_on() {
     assert_eq!(last["result"]["content"][0]["text"], "released");
 }
 
+// Covers R-1001, R-1315.
 async fn a_change_is_told_when_the_client_is_ready_and_listens() {
     let server = dynamic();
     let served = serve_dynamic(&server).await;
@@ -180,6 +183,7 @@ async fn a_change_is_told_when_the_client_is_ready_and_listens() {
     hear(&mut early).await;
 }
 
+// Covers R-1314.
 async fn the_newest_stream_wins() {
     let server = dynamic();
     let served = serve_dynamic(&server).await;
@@ -206,6 +210,7 @@ on_both_runtimes!(
     the_newest_stream_wins,
 );
 
+// Covers R-1305, R-1314.
 #[tokio::test]
 async fn a_stream_is_for_those_who_ask_for_it_well() {
     let server = dynamic();
@@ -237,7 +242,30 @@ async fn a_stream_is_for_those_who_ask_for_it_well() {
     ))
     .await;
     let refused = raw.answer().await;
-    assert_eq!(refused.head.header("allow"), Some("GET, POST, DELETE"));
+    assert_eq!(refused.head.header("allow"), Some("POST, GET, DELETE"));
+}
+
+// Covers R-805, R-1315.
+#[tokio::test]
+async fn what_a_call_says_is_not_said_on_the_stream_of_its_session() {
+    let live = crate::fixture::Live::new();
+    let server = crate::fixture::endless(builder(), &live)
+        .dynamic_tools(true)
+        .build();
+    let served = serve_dynamic(&server).await;
+    let session = served.session().await;
+    confirm(&session).await;
+    let mut standing = stream(&session).await;
+    let mut running = session.call(7, "endless", json!({})).await;
+    let said = soon(running.message()).await.unwrap();
+    assert_eq!(said["params"]["progressToken"], 7);
+    add(&server, "new").unwrap();
+    // The first that it hears, though the call spoke before.
+    hear(&mut standing).await;
+    session.cancel(7).await;
+    assert_eq!(running.frame().await, None, "nor did the call hear of it");
+    add(&server, "newer").unwrap();
+    hear(&mut standing).await;
 }
 
 #[tokio::test]
@@ -287,6 +315,7 @@ async fn a_hub_follows_the_tools_of_a_server() {
     soon(hub.close()).await;
 }
 
+//
 #[tokio::test]
 async fn a_long_list_comes_in_pages() {
     for (per_page, pages) in [
@@ -320,6 +349,7 @@ async fn a_long_list_comes_in_pages() {
     }
 }
 
+//
 #[tokio::test]
 async fn a_cursor_whose_tool_is_gone_is_unknown() {
     let server = echo(builder())

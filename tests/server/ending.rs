@@ -15,6 +15,7 @@ use crate::fixture::{
 };
 use crate::raw::{Raw, soon};
 
+//
 async fn a_cancel_drops_the_handler_and_ends_the_stream_without_a_response() {
     let live = Live::new();
     let session = serve(echo(endless(builder(), &live))).await.session().await;
@@ -63,6 +64,7 @@ async fn no_handler_runs_on_after_its_cancel() {
     assert_eq!(*polls.borrow(), 2);
 }
 
+//
 #[tokio::test]
 async fn a_cancel_before_the_head_ends_the_answer_in_the_form_that_was_asked_for() {
     for (accept, status) in [("application/json", 204), (crate::fixture::BOTH, 200)] {
@@ -96,6 +98,7 @@ async fn a_cancel_before_the_head_ends_the_answer_in_the_form_that_was_asked_for
     }
 }
 
+//
 #[tokio::test]
 async fn a_bad_cancel_is_ignored() {
     let live = Live::new();
@@ -233,6 +236,7 @@ fn resident_bytes() -> u64 {
     pages.unwrap_or_default() * 4096
 }
 
+//
 async fn a_call_whose_client_left_goes_on_without_being_kept() {
     let (told, mut ends) = channel();
     let session = serve(orator(Limits::default(), told)).await.session().await;
@@ -289,6 +293,7 @@ async fn a_call_whose_client_left_ends_at_its_limit_or_at_once() {
 }
 on_both_runtimes!(a_call_whose_client_left_ends_at_its_limit_or_at_once);
 
+// Covers R-906, R-1309.
 #[tokio::test]
 async fn a_call_whose_client_left_can_be_cancelled_and_ends_with_its_session() {
     let live = Live::new();
@@ -307,6 +312,7 @@ async fn a_call_whose_client_left_can_be_cancelled_and_ends_with_its_session() {
     }
 }
 
+// Covers R-1309.
 async fn the_end_of_a_session_ends_its_calls() {
     let live = Live::new();
     let served = serve(endless(builder(), &live)).await;

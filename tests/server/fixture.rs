@@ -142,7 +142,7 @@ impl Session {
     /// The result of a call that streams nothing.
     pub async fn result(&self, tool: &str, arguments: Value) -> Value {
         let mut answer = self.post(quiet_call(1, tool, arguments)).await;
-        let mut message = answer.json().await;
+        let mut message = answer.only().await;
         assert_eq!(message["id"], 1, "{message}");
         message["result"].take()
     }
@@ -153,7 +153,7 @@ impl Session {
         soon(async {
             loop {
                 let mut answer = self.post(&body).await;
-                let mut message = answer.json().await;
+                let mut message = answer.only().await;
                 if answer.head.status != 503 {
                     return message["result"].take();
                 }

@@ -170,6 +170,7 @@ fn parse_port() -> Result<String, ToolError> {
     Ok(port.to_string())
 }
 
+// Covers R-511, R-704, R-705, R-707, R-708.
 #[tokio::test]
 async fn each_kind_of_return_value_becomes_its_result() {
     let text = |text: &str| json!({"type": "text", "text": text});
@@ -318,6 +319,7 @@ async fn a_protocol_error_is_an_error_and_no_result() {
     }
 }
 
+// Covers R-704.
 async fn a_panic_fails_the_call_and_nothing_else() {
     let builder = echo(builder())
         .tool(Tool::new("at_once"), async |_: RawArgs, _: ToolContext| {
@@ -373,6 +375,7 @@ struct Size {
     width: u32,
 }
 
+// Covers R-704, R-1707.
 #[tokio::test]
 async fn bad_arguments_name_the_field_and_what_is_wrong_with_it() {
     let builder = builder().tool(Tool::new("t"), async |_: Picky, _: ToolContext| Ok("fine"));
@@ -413,6 +416,7 @@ async fn bad_arguments_name_the_field_and_what_is_wrong_with_it() {
     assert_eq!(result["content"][0]["text"], "fine");
 }
 
+// Covers R-107, R-702, R-703.
 #[tokio::test]
 async fn missing_arguments_are_an_empty_object_and_others_than_objects_are_refused() {
     let raw = builder().tool(Tool::new("raw"), async |args: RawArgs, _: ToolContext| {
@@ -516,4 +520,30 @@ async fn a_failure_after_events_ends_the_stream() {
         .json()
         .await;
     assert_eq!(quiet["error"]["code"], 9);
+}
+
+// Covers R-608.
+#[tokio::test]
+async fn what_a_schema_refers_to_is_never_fetched() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/schema", listener.local_addr().unwrap());
+    let schema = json!({
+        "$schema": url, "$id": url, "type": "object", "$ref": url,
+        "properties": {"a": {"$ref": format!("{url}#/$defs/a")}},
+    });
+    let tool = Tool::new("t")
+        .input_schema(schema.clone())
+        .output_schema(schema.clone());
+    let session = serve(returning_from(tool, || Ok(Json(Sum { sum: 7 }))))
+        .await
+        .session()
+        .await;
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    let listed = session.post(list).await.json().await;
+    assert_eq!(listed["result"]["tools"][0]["inputSchema"], schema);
+    let result = session.result("t", json!({"a": 1})).await;
+    assert_eq!(result["structuredContent"], json!({"sum": 7}));
+    let asked = listener.accept().unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "it was asked");
 }

@@ -7,6 +7,7 @@ use crate::fixture::{
 };
 use crate::raw::{Raw, soon};
 
+// Covers R-1213.
 #[tokio::test]
 async fn a_body_too_large_is_refused_before_it_comes() {
     let served = serve(echo(builder())).await;
@@ -63,6 +64,7 @@ async fn a_length_given_in_two_ways_is_refused() {
     assert_eq!(raw.head().await.status, 200);
 }
 
+// Covers R-1213.
 #[tokio::test]
 async fn deep_and_wide_arguments_do_no_harm() {
     let session = serve(echo(builder())).await.session().await;
@@ -152,6 +154,7 @@ async fn half_of_a_surrogate_pair_is_answered() {
 }
 
 /// Slow calls stand in nobody's way.
+//
 async fn a_slow_call_delays_no_other() {
     let gate = Gate::new();
     let session = serve(echo(gated(builder(), &gate))).await.session().await;
@@ -212,6 +215,7 @@ async fn twenty_calls_of_a_session_run_at_once() {
 }
 on_both_runtimes!(twenty_calls_of_a_session_run_at_once);
 
+// Covers R-1307.
 #[tokio::test]
 async fn an_id_in_flight_is_refused_and_free_again_after_its_call() {
     let gate = Gate::new();

@@ -7,6 +7,7 @@ use crate::fixture::{
 };
 use crate::raw::Raw;
 
+// Covers R-406, R-512, R-1303, R-1309.
 async fn a_session_lives_from_initialize_to_delete() {
     let served = serve(echo(builder().instructions("be kind"))).await;
     let mut opened = served.initialize().await;
@@ -77,6 +78,7 @@ async fn a_session_lives_from_initialize_to_delete() {
 }
 on_both_runtimes!(a_session_lives_from_initialize_to_delete);
 
+// Covers R-109, R-1208, R-1305.
 #[tokio::test]
 async fn a_request_without_its_session_is_told_so() {
     let served = serve(echo(builder())).await;
@@ -116,6 +118,7 @@ async fn a_request_without_its_session_is_told_so() {
     }
 }
 
+// Covers R-411.
 #[tokio::test]
 async fn ping_is_answered_with_and_without_a_session() {
     let served = serve(builder()).await;
@@ -135,10 +138,19 @@ async fn ping_is_answered_with_and_without_a_session() {
     }
 }
 
+// Covers R-108, R-409, R-1102, R-1106, R-1208.
 #[tokio::test]
 async fn an_unknown_request_is_refused_and_an_unknown_notification_taken() {
     let session = serve(builder()).await.session().await;
-    for method in ["no/such", "resources/list", "server/discover", "tools/Call"] {
+    for method in [
+        "no/such",
+        "resources/list",
+        "prompts/list",
+        "logging/setLevel",
+        "tasks/get",
+        "server/discover",
+        "tools/Call",
+    ] {
         let body = format!(r#"{{"jsonrpc":"2.0","id":10,"method":"{method}"}}"#);
         let mut answer = session.post(body).await;
         assert_eq!(answer.head.status, 200, "{method}");
@@ -177,6 +189,7 @@ async fn an_unknown_request_is_refused_and_an_unknown_notification_taken() {
     }
 }
 
+// Covers R-109, R-116, R-201.
 #[tokio::test]
 async fn bytes_that_are_no_message_are_refused_and_the_session_lives() {
     let served = serve(echo(builder())).await;
@@ -226,6 +239,7 @@ async fn bytes_that_are_no_message_are_refused_and_the_session_lives() {
     assert_eq!(session.ping().await, 200);
 }
 
+// Covers R-1201, R-1210.
 #[tokio::test]
 async fn other_methods_and_paths_are_refused() {
     let served = serve(builder()).await;
@@ -258,6 +272,7 @@ async fn other_methods_and_paths_are_refused() {
     assert_eq!(answer.head.status, 404);
 }
 
+// Covers R-104.
 #[tokio::test]
 async fn an_id_comes_back_as_it_was_sent() {
     let session = serve(echo(builder())).await.session().await;
@@ -296,6 +311,7 @@ async fn an_id_comes_back_as_it_was_sent() {
     }
 }
 
+// Covers R-105.
 #[tokio::test]
 async fn an_id_of_another_kind_is_refused_and_not_echoed() {
     let session = serve(builder()).await.session().await;
@@ -342,6 +358,7 @@ async fn requests_on_one_connection_are_answered_in_turn() {
     }
 }
 
+// Covers R-1302.
 #[tokio::test]
 async fn a_version_that_nobody_knows_is_refused_and_any_known_one_taken() {
     let served = serve(builder()).await;
@@ -370,4 +387,42 @@ async fn the_path_and_the_limits_of_the_builder_hold() {
     assert_eq!(post(served.addr, &[], small).await.head.status, 200);
     let large = small.to_owned() + &" ".repeat(100);
     assert_eq!(post(served.addr, &[], large).await.head.status, 413);
+}
+
+// Covers R-402, R-803, R-1320.
+#[tokio::test]
+async fn each_revision_has_sessions_and_streams() {
+    let builder = echo(builder()).tool(
+        agent_hub_kit::Tool::new("t"),
+        async |_: agent_hub_kit::RawArgs, ctx: agent_hub_kit::ToolContext| {
+            ctx.streamer("n").text("a").await?;
+            Ok("done")
+        },
+    );
+    let served = serve(builder).await;
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let open = format!(
+            r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}"}}}}"#
+        );
+        let mut opened = post(served.addr, &[], open).await;
+        let id = opened.head.header("mcp-session-id").unwrap().to_owned();
+        let spoken = opened.json().await["result"]["protocolVersion"].take();
+        assert_eq!(spoken, version);
+        let headers = [("Mcp-Session-Id", &*id), ("MCP-Protocol-Version", version)];
+        let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        assert_eq!(post(served.addr, &headers, ready).await.head.status, 202);
+        let mut called = post(served.addr, &headers, call(5, "t", json!({}))).await;
+        assert!(called.head.is_sse(), "{version}");
+        let messages = called.messages().await;
+        let progress = &messages[0]["params"];
+        assert_eq!(progress["progress"], 1, "{version}");
+        assert!(progress["message"].is_string(), "{version}: {progress}");
+        assert_eq!(messages[1]["id"], 5, "{version}");
+        assert_eq!(messages.len(), 2, "{version}");
+        let session = Session {
+            addr: served.addr,
+            id,
+        };
+        assert_eq!(session.delete().await.head.status, 200, "{version}");
+    }
 }

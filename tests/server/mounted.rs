@@ -122,6 +122,7 @@ async fn hyper_takes_it_as_its_own_kind_of_service() {
     );
 }
 
+// Covers R-1701.
 #[tokio::test]
 async fn hosts_count_only_if_they_are_named_and_origins_always() {
     let origin = |origin: &'static str| {
@@ -180,6 +181,7 @@ async fn the_last_clone_ends_the_calls() {
 }
 
 /// Nothing but requests gives a mounted server its turn.
+// Covers R-1306.
 #[tokio::test(start_paused = true)]
 async fn idle_sessions_expire_without_a_loop_of_the_servers_own() {
     let after = Limits::default().session_idle_timeout;

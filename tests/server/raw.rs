@@ -187,6 +187,16 @@ impl Answer {
         serde_json::from_str(&body).unwrap_or_else(|e| panic!("{e} in {body:?}"))
     }
 
+    /// The one message of an answer, whichever form it has: a slow machine decides that too.
+    pub async fn only(&mut self) -> Value {
+        if !self.head.is_sse() {
+            return self.json().await;
+        }
+        let mut messages = self.messages().await;
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        messages.remove(0)
+    }
+
     /// The next SSE event or comment with its blank line; `None` at the end of the body.
     pub async fn frame(&mut self) -> Option<String> {
         let mut searched = 0;

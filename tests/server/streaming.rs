@@ -38,6 +38,7 @@ async fn say_everything(ctx: &ToolContext) -> Result<(), Error> {
     Ok(())
 }
 
+// Covers R-1205, R-1206, R-1318, R-1507.
 async fn every_kind_of_event_is_written_byte_for_byte() {
     let builder = builder().tool(Tool::new("t"), async |_: RawArgs, ctx: ToolContext| {
         assert!(ctx.streamer("n").is_active() && !ctx.streamer("n").is_closed());
@@ -106,6 +107,7 @@ fn talkative(builder: agent_hub_kit::McpServerBuilder) -> agent_hub_kit::McpServ
     })
 }
 
+//
 async fn the_token_comes_back_as_it_was_sent_and_without_one_nothing_streams() {
     let session = serve(talkative(builder())).await.session().await;
     let table = [
@@ -159,6 +161,7 @@ async fn the_token_comes_back_as_it_was_sent_and_without_one_nothing_streams() {
 }
 on_both_runtimes!(the_token_comes_back_as_it_was_sent_and_without_one_nothing_streams);
 
+// Covers R-1203, R-1204.
 #[tokio::test]
 async fn the_answer_has_a_form_that_the_client_takes() {
     let session = serve(talkative(echo(builder()))).await.session().await;
@@ -206,6 +209,7 @@ async fn the_answer_has_a_form_that_the_client_takes() {
     );
 }
 
+// Covers R-1204.
 async fn the_head_of_a_silent_call_leaves_within_the_window() {
     // The default window, and shorter ones. The tool waits for the head to have come.
     for window in [None, Some(Duration::ZERO), Some(Duration::from_millis(5))] {
@@ -253,6 +257,7 @@ async fn a_client_that_takes_only_json_waits_for_the_end() {
     );
 }
 
+// Covers R-1205.
 #[tokio::test]
 async fn a_silent_stream_is_kept_alive() {
     let gate = Gate::new();
@@ -287,6 +292,7 @@ enum Habit {
     StopsAClock,
 }
 
+// Covers, R-1102, R-1206.
 async fn nothing_follows_the_result() {
     let (told, mut late) = channel();
     let builder = builder()
@@ -404,6 +410,7 @@ async fn a_streamer_of_a_quiet_call_learns_of_the_end_too() {
     assert!(is_cancelled);
 }
 
+//
 #[tokio::test]
 async fn plain_progress_keeps_its_numbers_as_long_as_they_rise() {
     let builder = builder()
@@ -606,6 +613,7 @@ async fn a_payload_that_panics_takes_nothing_with_it() {
     assert_eq!(messages[1]["params"]["progress"], 2);
 }
 
+// Covers R-805, R-1315.
 #[tokio::test]
 async fn two_streams_of_one_session_do_not_mix() {
     let live = Live::new();

@@ -29,6 +29,7 @@ fn a_long_stream_arrives_whole_and_in_order() {
     });
 }
 
+// Covers R-1610.
 #[test]
 fn calls_run_beside_each_other_and_are_cancelled_alone() {
     run(async || {

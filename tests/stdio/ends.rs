@@ -9,6 +9,7 @@ use crate::{child, hub, hub_with, process, read, run, run_once, said};
 /// What the end of a child may take to be known by all who wait.
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
+// Covers R-1604, R-1607.
 #[test]
 fn the_end_of_a_child_ends_each_call_once_and_says_how_it_went() {
     // How the child ends once twenty calls wait, and what the errors say of it.
@@ -163,6 +164,7 @@ fn a_stopped_child_keeps_no_call_beyond_its_time_and_no_close_beyond_its_stages(
     });
 }
 
+// Covers R-1607.
 #[test]
 fn a_child_that_closes_its_stdin_is_gone() {
     run(async || {

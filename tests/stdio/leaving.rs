@@ -10,6 +10,7 @@ use crate::{run, run_once};
 /// What is no time at all for a process to end in, on a machine with other things to do.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
+// Covers R-1609.
 #[test]
 fn an_idle_server_ends_with_its_input() {
     run(async || {
@@ -25,6 +26,7 @@ fn an_idle_server_ends_with_its_input() {
     });
 }
 
+// Covers R-1609.
 #[test]
 fn a_call_that_runs_is_answered_after_the_end_of_the_input() {
     run_once(async || {
@@ -45,6 +47,7 @@ fn a_call_that_runs_is_answered_after_the_end_of_the_input() {
     });
 }
 
+// Covers R-1609.
 #[test]
 fn a_call_that_runs_on_is_ended_after_the_grace() {
     run_once(async || {
@@ -114,6 +117,7 @@ fn a_signal_lets_calls_end_and_a_second_one_does_not() {
     });
 }
 
+// Covers R-1609.
 #[test]
 fn a_signal_during_the_grace_after_the_input_ends_it() {
     run_once(async || {

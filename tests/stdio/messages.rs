@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::{child, hub, hub_with, process, read, run, run_once, said, shown};
 
+// Covers R-1602, R-1603.
 #[test]
 fn noise_on_stdout_is_skipped_and_nothing_is_written_back() {
     run(async || {
@@ -37,6 +38,7 @@ fn noise_on_stdout_is_skipped_and_nothing_is_written_back() {
     });
 }
 
+// Covers R-1604.
 #[test]
 fn a_flood_on_stderr_delays_no_answer() {
     run(async || {
@@ -54,6 +56,7 @@ fn a_flood_on_stderr_delays_no_answer() {
     });
 }
 
+// Covers R-102, R-110, R-113, R-1601, R-1603.
 #[test]
 fn a_message_is_known_whatever_its_form() {
     // What the tool writes, and the events that come of it.
@@ -200,6 +203,7 @@ fn a_changed_list_is_told_to_the_observer() {
     });
 }
 
+// Covers R-1612.
 #[test]
 fn a_line_over_the_bound_ends_what_waits_and_the_child_goes_on() {
     run(async || {
@@ -234,6 +238,26 @@ fn a_line_over_the_bound_ends_what_waits_and_the_child_goes_on() {
     });
 }
 
+// Covers R-1601.
+#[test]
+fn a_line_break_in_raw_arguments_ends_no_line() {
+    run(async || {
+        let hub = hub();
+        // Says whether the line has the end of the request too.
+        let whole = r#"call() { case $line in *'{"a":'*'2'*'}}}') text "$lines" ;; esac; }"#;
+        child::connect(&hub, whole).await;
+        for (nth, arguments) in ["{\"a\":\n[1,\r\n\t2]\r}", "{\n\"a\":2}\n"]
+            .iter()
+            .enumerate()
+        {
+            let raw: Box<serde_json::value::RawValue> = serde_json::from_str(arguments).unwrap();
+            let lines = hub.call_tool("t", raw).await.unwrap();
+            assert_eq!(lines, (4 + nth).to_string(), "{arguments:?}");
+        }
+    });
+}
+
+// Covers R-112, R-1610.
 #[test]
 fn a_hundred_calls_at_once_each_get_their_own() {
     run_once(async || {

@@ -173,6 +173,7 @@ fn a_result_has_room_in_a_full_queue() {
     });
 }
 
+//
 #[test]
 fn a_call_is_cancelled_once_with_its_number_and_the_child_lives_on() {
     run(async || {

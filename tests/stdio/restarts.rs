@@ -28,6 +28,7 @@ impl Drop for Starts {
     }
 }
 
+// Covers R-1606.
 #[test]
 fn the_next_call_after_a_death_starts_the_child_again() {
     run(async || {
@@ -78,6 +79,7 @@ async fn fail(hub: &AgentHubClient) -> Error {
     hub.call_tool("t", ()).await.unwrap_err()
 }
 
+// Covers R-1606.
 #[test]
 fn a_child_is_not_started_for_ever() {
     // What it does at each call, or when it starts again.

@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::raw::{Raw, call, cancel, initialize, quiet, text};
 use crate::run_once;
 
+// Covers, R-1602.
 #[test]
 fn a_session_begins_with_its_opening() {
     run_once(async || {
@@ -53,6 +54,7 @@ fn a_session_begins_with_its_opening() {
     });
 }
 
+// Covers, R-1602, R-1603.
 #[test]
 fn each_line_has_its_answer_or_none() {
     let deep = format!(
@@ -124,6 +126,7 @@ fn a_byte_order_mark_is_no_part_of_the_first_message() {
     });
 }
 
+//
 #[test]
 fn ids_come_back_as_they_were() {
     let long = format!("\"{}\"", "é".repeat(100));
@@ -157,6 +160,7 @@ fn ids_come_back_as_they_were() {
     });
 }
 
+// Covers, R-1601.
 #[test]
 fn every_event_is_a_line_before_the_result() {
     run_once(async || {
@@ -183,6 +187,7 @@ fn every_event_is_a_line_before_the_result() {
     });
 }
 
+//
 #[test]
 fn nothing_of_a_call_follows_its_result() {
     run_once(async || {
@@ -201,6 +206,7 @@ fn nothing_of_a_call_follows_its_result() {
     });
 }
 
+// Covers, R-1610.
 #[test]
 fn a_slow_call_holds_nothing_up_and_a_cancel_drops_it() {
     run_once(async || {
@@ -319,6 +325,7 @@ fn any_text_comes_back_as_it_was() {
     });
 }
 
+// Covers R-1612.
 #[test]
 fn a_line_over_the_bound_is_refused_and_the_next_one_is_taken() {
     const MAX: usize = 16 * 1024 * 1024;

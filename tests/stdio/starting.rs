@@ -95,6 +95,7 @@ fn no_command_and_a_name_in_use_are_errors_of_the_caller() {
     });
 }
 
+// Covers R-1605.
 #[test]
 fn arguments_reach_the_child_unchanged() {
     let arguments = [
@@ -139,6 +140,7 @@ fn a_line_break_in_an_argument_is_no_end_of_it() {
 }
 
 /// Environment variables are of the whole process, so this test has one of its own.
+// Covers R-1605, R-1706.
 #[test]
 fn a_child_gets_the_default_variables_and_what_it_is_given() {
     if std::env::var_os("STDIO_TEST_SECRET").is_some() {

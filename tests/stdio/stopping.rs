@@ -12,6 +12,7 @@ fn noted(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("stdio-test-{}-{name}", std::process::id()))
 }
 
+// Covers R-413, R-1608.
 #[test]
 fn closing_sends_the_cancels_then_closes_stdin_and_waits() {
     run(async || {
@@ -59,6 +60,7 @@ fn closing_sends_the_cancels_then_closes_stdin_and_waits() {
     });
 }
 
+// Covers R-1608.
 #[test]
 fn what_a_child_started_ends_with_it() {
     // How it goes: it ends by itself, it is closed, it is dropped, it is killed by another.
@@ -85,6 +87,7 @@ fn what_a_child_started_ends_with_it() {
     });
 }
 
+// Covers R-1608.
 #[test]
 fn a_child_that_does_not_end_is_terminated_then_killed() {
     // What it does, and how many stages it takes at least and at most.

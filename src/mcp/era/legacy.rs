@@ -13,8 +13,8 @@ use super::super::types::{
 };
 use super::super::version::ProtocolVersion;
 use super::{
-    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, clipped, declares_changes,
-    spelled,
+    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
+    clipped, declares_changes, spelled,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
 
@@ -147,6 +147,15 @@ impl Dialect for Legacy {
         Value::Object(output.members()).to_string()
     }
 
+    fn subscription(
+        &self,
+        _id: &RequestId,
+        _params: Option<&RawJson>,
+        _server: &ServerWords,
+    ) -> Result<Option<SubscriptionWords>, ErrorObject> {
+        Ok(None)
+    }
+
     fn http_status(&self, code: Code, _stage: Stage) -> u16 {
         match code {
             Code::PARSE | Code::INVALID_REQUEST => 400,
@@ -192,6 +201,7 @@ mod tests {
         RawJson::from_static(json)
     }
 
+    // Covers R-401.
     #[test]
     fn opening_asks_for_the_newest_revision() {
         let client = Implementation {
@@ -209,6 +219,7 @@ mod tests {
         );
     }
 
+    // Covers R-402.
     #[test]
     fn a_supported_revision_is_echoed_and_any_other_gets_the_newest() {
         let table = [
@@ -242,6 +253,7 @@ mod tests {
         }
     }
 
+    // Covers R-409.
     #[test]
     fn tools_that_may_change_are_declared() {
         let dynamic = ServerWords {
@@ -257,6 +269,7 @@ mod tests {
         );
     }
 
+    // Covers R-403, R-1804.
     #[test]
     fn an_older_revision_is_accepted_and_an_unknown_one_names_both_sides() {
         for version in ProtocolVersion::known(true) {
@@ -267,6 +280,10 @@ mod tests {
         }
         for (capabilities, list_changed) in [
             (r#"{"tools":{"listChanged":true}}"#, true),
+            (
+                r#"{"extensions":{"a/b":{}},"new":7,"tools":{"listChanged":true,"x":1}}"#,
+                true,
+            ),
             (r#"{"tools":{"listChanged":false}}"#, false),
             (r#"{"tools":{"listChanged":"true"}}"#, false),
             (r#"{"tools":{}}"#, false),
@@ -292,6 +309,7 @@ mod tests {
         assert!(Legacy.opened(&raw("{}")).is_err());
     }
 
+    // Covers R-408, R-512, R-707, R-709.
     #[test]
     fn a_result_carries_only_what_the_revision_knows() {
         let output = ToolOutput::new()
@@ -320,6 +338,7 @@ mod tests {
         assert_eq!(plain, r#"{"content":[]}"#);
     }
 
+    // Covers R-606.
     #[test]
     fn a_plain_output_schema_is_left_out() {
         let tool = Tool::new("t").output_schema(json!({"type": "array"}));

@@ -82,6 +82,14 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         server: &ServerWords,
     ) -> String;
 
+    /// What a subscription to changes says; `None` if there is none to be had.
+    fn subscription(
+        &self,
+        id: &RequestId,
+        params: Option<&RawJson>,
+        server: &ServerWords,
+    ) -> Result<Option<SubscriptionWords>, ErrorObject>;
+
     /// The HTTP status of an answer that is an error.
     fn http_status(&self, code: Code, stage: Stage) -> u16;
 }
@@ -97,6 +105,17 @@ pub(crate) struct ServerWords {
     pub(crate) tools_ttl_ms: u64,
     /// Who may share what is kept.
     pub(crate) cache_scope: CacheScope,
+}
+
+/// The messages of one subscription.
+#[derive(Debug, Clone)]
+pub(crate) struct SubscriptionWords {
+    /// Comes first: what of it is granted.
+    pub(crate) acknowledged: Bytes,
+    /// Says that the tools have changed; `None` if that is not granted, and so nothing is.
+    pub(crate) changed: Option<Bytes>,
+    /// Comes last, if the server ends it.
+    pub(crate) ended: Vec<u8>,
 }
 
 /// What a client learned when a connection opened.

@@ -9,15 +9,16 @@ use serde_json::{Map, Value, json};
 
 use super::super::frame::{Head, SessionId};
 use super::super::tool::Tool;
-use super::super::types::{CacheScope, DiscoverResult, Implementation, ToolOutput};
+use super::super::types::{CacheScope, DiscoverResult, Implementation, ListenParams, ToolOutput};
 use super::super::version::ProtocolVersion;
 use super::{
-    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, clipped, declares_changes,
-    spelled,
+    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
+    clipped, declares_changes, spelled,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 #[derive(Debug)]
 pub(super) struct Modern;
@@ -176,9 +177,54 @@ impl Dialect for Modern {
         Value::Object(members).to_string()
     }
 
+    fn subscription(
+        &self,
+        id: &RequestId,
+        params: Option<&RawJson>,
+        server: &ServerWords,
+    ) -> Result<Option<SubscriptionWords>, ErrorObject> {
+        if !server.list_changed {
+            return Ok(None);
+        }
+        let params: ListenParams = jsonrpc::parse_params(params)?;
+        let granted = match params.notifications.get("toolsListChanged") {
+            None => false,
+            Some(Value::Bool(wanted)) => *wanted,
+            Some(_) => {
+                let text = "invalid params: toolsListChanged is not a boolean";
+                return Err(ErrorObject::new(Code::INVALID_PARAMS, text));
+            }
+        };
+        let notifications = match granted {
+            true => json!({ "toolsListChanged": true }),
+            false => json!({}),
+        };
+        let note = |method: &str, mut params: Value| {
+            if let Some(members) = params.as_object_mut() {
+                members.insert("_meta".to_owned(), json!({ SUBSCRIPTION_ID: id }));
+            }
+            jsonrpc::encode_notification(method, Some(&params))
+        };
+        let mut ended = Map::new();
+        ended.insert("_meta".to_owned(), json!({ SUBSCRIPTION_ID: id }));
+        complete(&mut ended, server);
+        let mut last = Vec::new();
+        jsonrpc::encode_result(&mut last, id, &Value::Object(ended).to_string());
+        Ok(Some(SubscriptionWords {
+            acknowledged: note(
+                "notifications/subscriptions/acknowledged",
+                json!({ "notifications": notifications }),
+            ),
+            changed: granted.then(|| note("notifications/tools/list_changed", json!({}))),
+            ended: last,
+        }))
+    }
+
     fn http_status(&self, code: Code, stage: Stage) -> u16 {
         match (stage, code) {
             (Stage::Check, Code::METHOD_NOT_FOUND) => 404,
+            // Only a tool may know that it needs more of its client.
+            (_, Code::MISSING_CAPABILITY) => 400,
             (Stage::Check, Code::INTERNAL) | (Stage::Work, _) => 200,
             (Stage::Check, _) => 400,
         }

@@ -33,11 +33,14 @@ impl Client {
         self.read().await["result"].take()
     }
 
-    /// Sends a ping and checks that nothing comes before its answer.
+    /// Sends a ping and checks that nothing comes before its answer, nor after it: an answer goes
+    /// before what is told unasked.
     async fn hear_nothing(&mut self) {
-        self.send(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)
-            .await;
-        assert_eq!(self.read().await["id"], "p");
+        for _ in 0..2 {
+            self.send(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)
+                .await;
+            assert_eq!(self.read().await["id"], "p");
+        }
     }
 }
 
@@ -79,6 +82,7 @@ fn call(id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
 }
 
+// Covers R-405, R-1001.
 #[tokio::test]
 async fn a_change_of_the_tools_is_told_once_the_client_is_ready() {
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
@@ -108,6 +112,7 @@ async fn a_change_of_the_tools_is_told_once_the_client_is_ready() {
     .await;
 }
 
+// Covers R-115, R-116.
 #[tokio::test]
 async fn a_batch_is_answered_in_one_line_by_the_revision_that_has_them() {
     let server = builder().build();
@@ -146,4 +151,27 @@ async fn a_batch_is_answered_in_one_line_by_the_revision_that_has_them() {
         })
         .await;
     }
+}
+
+// Covers R-1601.
+#[tokio::test]
+async fn a_schema_in_many_lines_is_listed_on_one() {
+    let schema = "{\n  \"type\": \"object\",\r\n  \"title\": \"a\\nb\"\n}";
+    let schema: Box<serde_json::value::RawValue> = serde_json::from_str(schema).unwrap();
+    let tool = Tool::new("t").input_schema(schema);
+    let server = McpServer::builder("test", "1")
+        .tool(tool, async |_: RawArgs, _: ToolContext| Ok("x"))
+        .build();
+    serve_one(&server, async |client| {
+        client.open("2025-11-25").await;
+        client
+            .send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#)
+            .await;
+        let listed = client.read().await;
+        assert_eq!(
+            listed["result"]["tools"][0]["inputSchema"],
+            json!({"type": "object", "title": "a\nb"})
+        );
+    })
+    .await;
 }

@@ -46,6 +46,7 @@ fn ended(wraps_result: bool, result: &str) -> StreamEvent {
 
 const NO_MESSAGE: &str = r#""the tool failed without a message""#;
 
+// Covers R-706, R-709, R-1802.
 #[test]
 fn the_content_of_a_result_is_what_matters_of_it() {
     let table = [
@@ -79,6 +80,10 @@ fn the_content_of_a_result_is_what_matters_of_it() {
         (
             r#"{"content":[{"type":"text","text":"a"},{"text":"b","type":"text","annotations":{"priority":1}}]}"#,
             r#""a\nb""#,
+        ),
+        (
+            r#"{"content":[{"type":"text","text":"a","annotations":{"audience":["robot"],"priority":"high"}}]}"#,
+            r#""a""#,
         ),
         // A text that happens to be JSON is a text.
         (
@@ -219,6 +224,7 @@ fn a_failure_of_the_tool_always_says_something() {
     }
 }
 
+// Covers R-101, R-1109.
 #[test]
 fn an_answer_that_is_none_ends_the_call() {
     let table = [
@@ -266,6 +272,7 @@ fn an_answer_that_is_none_ends_the_call() {
     assert_eq!(fine.kind, EventKind::Result);
 }
 
+// Covers R-109.
 #[test]
 fn a_json_rpc_error_keeps_code_message_and_data() {
     let long = "é".repeat(5_000);
@@ -320,6 +327,7 @@ fn a_json_rpc_error_keeps_code_message_and_data() {
     }
 }
 
+// Covers R-908.
 #[test]
 fn the_code_for_a_cancel_ends_the_call_as_cancelled() {
     let event = judged(
@@ -343,6 +351,7 @@ fn a_failure_knows_where_it_happened_unless_a_lower_level_did() {
     assert_eq!(event.error().unwrap().to_string(), "beta/sub: reset");
 }
 
+// Covers R-1803.
 #[test]
 fn big_numbers_keep_their_digits() {
     let result = r#"{"structuredContent":{"id":123456789012345678901234567890,"x":0.10}}"#;

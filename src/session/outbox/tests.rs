@@ -111,6 +111,7 @@ fn is_closed<T: std::fmt::Debug>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Closed { what: "stream", .. }))
 }
 
+// Covers R-711.
 #[test]
 fn events_and_the_response_keep_their_order() {
     let outbox = outbox(1 << 16);
@@ -139,6 +140,7 @@ fn an_event_is_written_byte_for_byte() {
     assert_eq!(chunk(&outbox).unwrap(), expected);
 }
 
+// Covers R-711, R-804.
 #[test]
 fn nothing_follows_the_end() {
     for end in [
@@ -172,6 +174,7 @@ fn an_abandoned_call_has_no_response() {
     assert!(chunk(&outbox).is_none());
 }
 
+// Covers R-807.
 #[test]
 fn over_the_mark_events_are_not_taken_until_a_chunk_is() {
     let outbox = outbox(200);
@@ -240,6 +243,7 @@ fn without_a_reader_events_are_dropped_and_succeed() {
     assert!(chunk(&outbox).is_none());
 }
 
+// Covers R-804.
 #[test]
 fn without_a_token_events_go_nowhere_and_succeed() {
     let outbox = unheard();
@@ -264,6 +268,7 @@ fn without_a_token_events_go_nowhere_and_succeed() {
     assert_eq!(answer, Poll::Ready(Answer::Json { status: 200, body }));
 }
 
+// Covers R-1204.
 #[test]
 fn what_comes_first_decides_the_form_of_the_answer() {
     let body = || br#"{"id":1}"#.to_vec();
@@ -330,6 +335,7 @@ fn an_event_that_failed_decides_nothing() {
     assert!(matches!(outbox.decide(), Answer::Json { .. }));
 }
 
+// Covers R-809.
 #[test]
 fn an_event_over_the_limit_is_refused_and_nothing_is_written() {
     let outbox = outbox(1 << 16);

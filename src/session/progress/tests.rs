@@ -102,6 +102,7 @@ fn an_error_of_the_writer_is_given_back() {
     assert_eq!(error.to_string(), "no JSON");
 }
 
+// Covers R-806, R-1803.
 #[test]
 fn a_token_is_a_string_or_an_integer_however_it_is_spelled() {
     let table = [
@@ -136,6 +137,7 @@ fn a_token_is_a_string_or_an_integer_however_it_is_spelled() {
     }
 }
 
+//
 #[test]
 fn the_token_of_a_request_is_no_fraction() {
     for (spelled, expected) in [

@@ -86,6 +86,20 @@ fn shown(reaction: &Reaction) -> String {
             )
         }
         Reaction::Cancel(id) => format!("cancel {id}"),
+        Reaction::Listen(listen) => {
+            let changed = listen
+                .words
+                .changed
+                .as_deref()
+                .map_or_else(|| "-".to_owned(), text);
+            let (first, last) = (&listen.words.acknowledged, &listen.words.ended);
+            format!(
+                "listen {} {} {changed} {}",
+                listen.id,
+                text(first),
+                text(last)
+            )
+        }
     }
 }
 
@@ -132,6 +146,7 @@ fn ids() -> Vec<String> {
     .to_vec()
 }
 
+// Covers R-402, R-409, R-512, R-1804.
 #[test]
 fn a_session_opens_with_the_version_that_was_asked_for() {
     let table = [
@@ -145,7 +160,7 @@ fn a_session_opens_with_the_version_that_was_asked_for() {
     ];
     for (asked, spoken) in table {
         let json = format!(
-            r#"{{"jsonrpc":"2.0","id":"i","method":"initialize","params":{{"protocolVersion":"{asked}","capabilities":{{}},"x":1}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"i","method":"initialize","params":{{"protocolVersion":"{asked}","capabilities":{{"extensions":{{"a/b":{{}}}},"sampling":7,"new":[]}},"x":1}}}}"#
         );
         let (session, reaction) = opened(&json);
         let expected = format!(
@@ -156,6 +171,7 @@ fn a_session_opens_with_the_version_that_was_asked_for() {
     }
 }
 
+// Covers R-107, R-402.
 #[test]
 fn an_opening_without_a_version_is_refused() {
     let table = [
@@ -184,6 +200,7 @@ fn an_opening_without_a_version_is_refused() {
     }
 }
 
+// Covers R-406.
 #[test]
 fn a_second_initialize_is_refused_and_changes_nothing() {
     let (mut session, facts) = (session_of("2024-11-05"), facts());
@@ -199,6 +216,7 @@ fn a_second_initialize_is_refused_and_changes_nothing() {
     );
 }
 
+// Covers R-101, R-104.
 #[test]
 fn every_request_is_answered_under_its_own_id() {
     let (mut session, facts) = (session(), facts());
@@ -240,6 +258,7 @@ fn every_request_is_answered_under_its_own_id() {
     }
 }
 
+// Covers R-411.
 #[test]
 fn a_ping_is_answered_whatever_its_params() {
     let (mut session, facts) = (session(), facts());
@@ -259,6 +278,7 @@ fn a_ping_is_answered_whatever_its_params() {
     }
 }
 
+// Covers R-411.
 #[test]
 fn before_a_session_is_open_there_is_only_ping() {
     let closed = "the session is not open: send initialize first, or say in _meta which protocol \
@@ -280,6 +300,7 @@ fn before_a_session_is_open_there_is_only_ping() {
     }
 }
 
+// Covers R-201, R-1801.
 #[test]
 fn an_unknown_method_is_named_but_not_at_any_length() {
     let (mut session, facts) = (session(), facts());
@@ -300,6 +321,7 @@ fn an_unknown_method_is_named_but_not_at_any_length() {
     }
 }
 
+// Covers R-108.
 #[test]
 fn notifications_are_never_answered() {
     let (mut session, facts) = (session(), facts());
@@ -326,6 +348,7 @@ fn notifications_are_never_answered() {
     assert_eq!(session.calls.len(), 0);
 }
 
+// Covers R-1106.
 #[test]
 fn answers_of_the_client_have_no_effect_and_malformed_ones_are_refused() {
     let (mut session, facts) = (session(), facts());
@@ -356,6 +379,7 @@ fn answers_of_the_client_have_no_effect_and_malformed_ones_are_refused() {
     }
 }
 
+// Covers R-111, R-512, R-602, R-603, R-604, R-606.
 #[test]
 fn the_tools_are_listed_in_order_and_on_one_page() {
     let facts = facts();

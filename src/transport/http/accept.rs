@@ -101,6 +101,7 @@ mod tests {
         headers
     }
 
+    // Covers R-1203.
     #[test]
     fn every_legal_spelling_of_json_is_taken() {
         for (values, taken) in [
@@ -132,6 +133,7 @@ mod tests {
         }
     }
 
+    // Covers R-1203.
     #[test]
     fn the_form_liked_best_is_known_unless_both_are_excluded() {
         let (both, json, sse, none) = ("JSON, or SSE", "JSON", "SSE", "none");

@@ -22,8 +22,14 @@ pub(crate) struct Refusal {
 }
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const ALLOWED: HeaderValue = HeaderValue::from_static("POST, DELETE");
-const ALLOWED_WITH_STREAMS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+
+/// The methods that are offered, for answers that say so.
+pub(crate) fn allowed(has_streams: bool) -> HeaderValue {
+    HeaderValue::from_static(match has_streams {
+        true => "POST, GET, DELETE",
+        false => "POST, DELETE",
+    })
+}
 
 impl Refusal {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
@@ -111,10 +117,7 @@ impl Refusal {
             quoted(method.as_str().as_bytes())
         );
         Self {
-            allow: Some(match has_streams {
-                true => ALLOWED_WITH_STREAMS,
-                false => ALLOWED,
-            }),
+            allow: Some(allowed(has_streams)),
             ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
         }
     }
@@ -143,13 +146,6 @@ impl Refusal {
                 "the message is larger than {max} bytes: send a smaller one, or raise the \
                  server's `max_server_message_bytes`"
             ),
-        )
-    }
-
-    pub(crate) fn twice(header: &str) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            format!("the request has different values of the header `{header}`: send one"),
         )
     }
 

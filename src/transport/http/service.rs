@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
@@ -20,10 +20,10 @@ use super::accept::{accepted, is_json};
 use super::access::Access;
 use super::body::AnswerBody;
 use super::collect::collect;
-use super::refusal::{JSON, Refusal};
+use super::refusal::{JSON, Refusal, allowed};
 use crate::limits::Limits;
 use crate::mcp::frame::{Head, Verb};
-use crate::mcp::headers::{PROTOCOL_VERSION, SESSION_ID};
+use crate::mcp::headers::SESSION_ID;
 
 /// hyper's own trait, for what is served by a hyper that is not ours.
 pub(crate) use hyper::service::Service as HyperService;
@@ -124,13 +124,6 @@ impl<E: Exchange> HttpService<E> {
                 prefers_sse: false,
             },
         };
-        for name in [PROTOCOL_VERSION, SESSION_ID] {
-            let mut values = headers.get_all(name).iter();
-            let first = values.next();
-            if !values.all(|value| Some(value) == first) {
-                return Err(Refusal::twice(name));
-            }
-        }
         // A value that is no text is passed on as one that nobody issued, rather than as none.
         let head = Head::read(
             headers
@@ -171,6 +164,9 @@ impl<E: Exchange> HttpService<E> {
             && let Ok(value) = HeaderValue::from_str(id.as_str())
         {
             headers.insert(HeaderName::from_static(SESSION_ID), value);
+        }
+        if outbound.status == 405 {
+            headers.insert(ALLOW, allowed(self.0.exchange.has_streams()));
         }
         if let Some(wait) = outbound.retry_after {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

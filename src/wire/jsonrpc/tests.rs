@@ -48,6 +48,7 @@ fn shown(text: &str) -> String {
     }
 }
 
+// Covers R-101, R-102, R-103, R-105, R-107, R-109, R-111, R-1801, R-1803.
 #[test]
 fn messages_are_told_apart_by_their_members() {
     let table = [
@@ -185,6 +186,7 @@ fn a_batch_has_a_bound_and_all_of_it_is_json() {
     assert_eq!(shown(&ones(5_000, "] ]")), "-32700 -");
 }
 
+// Covers R-105.
 #[test]
 fn a_giant_id_is_refused_and_not_echoed() {
     let text = format!(
@@ -194,6 +196,7 @@ fn a_giant_id_is_refused_and_not_echoed() {
     assert_eq!(shown(&text), "-32600 -");
 }
 
+// Covers R-1213.
 #[test]
 fn depth_is_bounded_everywhere_and_brackets_in_strings_do_not_count() {
     let nested = |n: usize| {
@@ -211,6 +214,7 @@ fn depth_is_bounded_everywhere_and_brackets_in_strings_do_not_count() {
     assert!(shown(&quoted).starts_with("req 1 m"));
 }
 
+// Covers R-101.
 #[test]
 fn bytes_that_are_not_utf8_are_a_parse_error() {
     let invalid = decode(
@@ -239,6 +243,21 @@ fn params_and_results_are_slices_of_the_message() {
     assert_eq!(at, r#"{"jsonrpc":"2.0","id":1,"result":"#.len());
 }
 
+// Covers R-1601.
+#[test]
+fn what_is_serialized_is_one_line() {
+    let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+    for (json, line) in [
+        ("{\n  \"a\": [\r\n1]\r}", r#"{  "a": [1]}"#),
+        (r#"{"a":"\n\r"}"#, r#"{"a":"\n\r"}"#),
+        ("[1,\u{20}\t2]", "[1,\u{20}\t2]"),
+    ] {
+        let value = RawJson::serialized(&[raw(json)]).unwrap();
+        assert_eq!(value.as_str(), format!("[{line}]"), "{json:?}");
+    }
+}
+
+// Covers R-106, R-1803.
 #[test]
 fn an_id_answered_as_a_string_still_has_its_number() {
     for (id, number) in [

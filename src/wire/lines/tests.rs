@@ -30,6 +30,7 @@ fn decode(max: usize, bytes: &[u8], size: usize) -> Vec<Seen> {
     seen
 }
 
+// Covers R-1601, R-1612.
 #[test]
 fn a_stream_falls_into_lines() {
     const OVER: Result<&str, &str> = Err(WHAT);
@@ -119,6 +120,7 @@ fn an_uncut_line_points_into_the_pushed_buffer() {
     assert!(push.is_unique(), "{decoder:?}");
 }
 
+// Covers R-1612.
 #[test]
 fn an_endless_line_is_held_up_to_the_cap_only() {
     let mut decoder = LineDecoder::new(WHAT, 10_000);

@@ -35,6 +35,7 @@ fn event(name: &str, data: &str) -> Seen {
     Ok((name.to_owned(), data.to_owned()))
 }
 
+// Covers R-1501, R-1502, R-1503.
 #[test]
 fn a_stream_decodes_as_the_standard_says() {
     let cases: &[(&str, &[(&str, &str)])] = &[
@@ -122,6 +123,7 @@ fn a_stream_decodes_as_the_standard_says() {
     }
 }
 
+// Covers R-1501.
 #[test]
 fn an_event_is_given_out_at_its_blank_line_and_no_earlier() {
     for whole in [
@@ -155,6 +157,7 @@ fn bytes_that_are_not_utf8_pass_through() {
     );
 }
 
+// Covers R-1317, R-1505.
 #[test]
 fn an_id_counts_from_the_blank_line_on() {
     let long = format!("id: {}\n\n", "x".repeat(MAX_ID_BYTES + 1));
@@ -199,6 +202,7 @@ fn an_id_belongs_to_the_event_that_was_given_out_last() {
     }
 }
 
+// Covers R-1505.
 #[test]
 fn a_retry_is_digits_with_a_cap() {
     let cases: &[(&str, Option<u64>)] = &[
@@ -230,6 +234,7 @@ fn a_retry_is_digits_with_a_cap() {
     }
 }
 
+// Covers R-1503.
 #[test]
 fn data_without_a_blank_line_is_given_out_at_the_end() {
     let cases: &[(&str, Option<(&str, &str)>)] = &[
@@ -329,6 +334,7 @@ fn a_read_buffer_is_let_go_with_its_last_event() {
     assert!(push.is_unique(), "{decoder:?}");
 }
 
+// Covers R-1508.
 #[test]
 fn hundreds_of_thousands_of_comments_cost_nothing() {
     let noise = ":\n".repeat(300_000) + &"event: x\n\n".repeat(300_000);
@@ -362,6 +368,7 @@ fn a_line_of_ten_mebibytes_in_small_pushes_comes_whole() {
     assert_eq!(lengths, [10 << 20]);
 }
 
+//
 #[test]
 fn the_cap_is_on_the_data_of_one_event() {
     let ok = |data: &[&str]| data.iter().map(|data| event("", data)).collect::<Vec<_>>();
@@ -449,6 +456,7 @@ fn after_the_cap_nothing_is_given_or_kept() {
     assert_eq!(decoder.last_event_id(), Some("1"));
 }
 
+// Covers R-1508.
 #[test]
 fn an_endless_line_is_held_up_to_the_cap_only() {
     for start in ["data: ", ": ", "event: ", "x"] {
@@ -469,6 +477,7 @@ fn an_endless_line_is_held_up_to_the_cap_only() {
     }
 }
 
+// Covers R-1507.
 #[test]
 fn an_encoded_event_has_its_fixed_form() {
     let mut out = KEEP_ALIVE.to_vec();
@@ -520,6 +529,7 @@ fn split<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
 }
 
 proptest! {
+    // Covers R-1501.
     #[test]
     fn any_split_gives_the_same_events(
         bytes in stream(),

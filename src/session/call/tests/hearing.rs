@@ -6,6 +6,7 @@ fn is_foreign(json: &str) -> bool {
     matches!(call(false).judge(message(json)), Judged::Foreign(_))
 }
 
+// Covers R-106.
 #[test]
 fn a_call_hears_its_own_answer_and_no_other() {
     let own = ["3", r#""3""#, "3.0"];
@@ -33,6 +34,7 @@ fn a_call_hears_its_own_answer_and_no_other() {
     }
 }
 
+// Covers R-806.
 #[test]
 fn a_call_hears_its_own_progress_and_no_other() {
     let table = [

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// Covers R-701, R-801.
 #[test]
 fn a_call_is_one_request_with_its_arguments_as_they_are() {
     let place = place(Some("add"));
@@ -41,6 +42,7 @@ fn a_call_is_one_request_with_its_arguments_as_they_are() {
     }
 }
 
+// Covers R-113, R-711, R-806.
 #[test]
 fn messages_for_a_call_find_it_on_any_reply() {
     let progress = |token: &str| {
@@ -108,6 +110,7 @@ fn a_list_has_no_progress() {
     assert_eq!(received(&mut session, Owner::Request(2), progress), [""; 0]);
 }
 
+// Covers R-110.
 #[test]
 fn an_error_without_a_usable_id_ends_the_call_whose_reply_it_is_in() {
     for id in [
@@ -141,6 +144,7 @@ fn an_error_without_a_usable_id_ends_the_call_whose_reply_it_is_in() {
     }
 }
 
+// Covers R-411, R-912, R-1104, R-1801.
 #[test]
 fn requests_of_the_server_are_answered_with_their_id_as_it_was() {
     let mut session = opened();
@@ -188,11 +192,18 @@ fn requests_of_the_server_are_answered_with_their_id_as_it_was() {
         "{told:?}"
     );
     for note in ["notifications/cancelled", "notifications/message", "x"] {
-        let note = format!(r#"{{"jsonrpc":"2.0","method":"{note}","params":{{"requestId":2}}}}"#);
-        assert_eq!(received(&mut session, Owner::Request(2), &note), [""; 0]);
+        for params in [r#","params":{"requestId":2}"#, r#","params":{}"#, ""] {
+            let note = format!(r#"{{"jsonrpc":"2.0","method":"{note}"{params}}}"#);
+            assert_eq!(received(&mut session, Owner::Request(2), &note), [""; 0]);
+        }
     }
+    assert_eq!(
+        answered(&mut session, 2, r#""result":{}"#),
+        ["call 2: result null"]
+    );
 }
 
+// Covers R-117.
 #[test]
 fn an_array_of_messages_is_taken_apart() {
     let mut session = opened();
@@ -205,6 +216,7 @@ fn an_array_of_messages_is_taken_apart() {
     assert_eq!(told[2], "call 2: result null");
 }
 
+// Covers R-901.
 #[test]
 fn a_cancel_is_sent_once_and_only_for_a_call_in_flight() {
     let mut session = opened();
@@ -254,6 +266,7 @@ fn a_cancel_has_nobody_to_go_to_while_the_connection_reopens() {
     assert_eq!(outputs(&mut session), [""; 0]);
 }
 
+// Covers R-911.
 #[test]
 fn a_call_times_out_at_its_deadline_and_not_before() {
     let now = start();
@@ -294,6 +307,7 @@ fn a_call_times_out_at_its_deadline_and_not_before() {
     );
 }
 
+// Covers R-1211.
 #[test]
 fn a_reply_that_ends_early_ends_its_call() {
     for (error, why) in [

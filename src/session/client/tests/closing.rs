@@ -4,6 +4,7 @@ use super::*;
 
 const GOODBYE: &str = "DELETE 2025-11-25 s-1 nobody: ";
 
+// Covers R-413, R-1312.
 #[test]
 fn closing_cancels_every_call_and_then_gives_the_session_up() {
     let mut session = opened();
@@ -47,6 +48,7 @@ fn closing_cancels_every_call_and_then_gives_the_session_up() {
     assert_eq!(outputs(&mut session), [""; 0]);
 }
 
+// Covers R-413, R-1312.
 #[test]
 fn a_session_without_an_id_needs_no_goodbye() {
     let mut session = client();

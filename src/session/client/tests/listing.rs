@@ -34,6 +34,7 @@ fn page(names: &[&str], rest: &str) -> String {
     format!(r#""result":{{"tools":[{}]{rest}}}"#, tools.join(","))
 }
 
+// Covers R-410, R-601.
 #[test]
 fn pages_are_asked_for_until_there_is_no_cursor() {
     let table = [
@@ -108,6 +109,7 @@ fn pages_are_asked_for_until_there_is_no_cursor() {
     }
 }
 
+// Covers R-601.
 #[test]
 fn a_cursor_that_comes_twice_cuts_the_list() {
     for cursor in ["p", ""] {
@@ -125,6 +127,7 @@ fn a_cursor_that_comes_twice_cuts_the_list() {
     }
 }
 
+// Covers R-601.
 #[test]
 fn a_list_without_end_hits_a_limit() {
     let limits = Limits {
@@ -178,6 +181,7 @@ fn too_many_tools_hit_a_limit_and_bad_ones_count() {
     assert_eq!(told[3], too_many);
 }
 
+// Covers R-607.
 #[test]
 fn a_bad_entry_spoils_no_other() {
     // Entry, whether it is kept, and the warning if not.
@@ -229,6 +233,7 @@ fn a_bad_entry_spoils_no_other() {
     );
 }
 
+// Covers R-607, R-609.
 #[test]
 fn odd_schemas_come_through_as_they_were_sent() {
     let mut session = opened();
@@ -257,6 +262,7 @@ fn odd_schemas_come_through_as_they_were_sent() {
     assert_eq!(found.title.as_deref(), Some("T"));
 }
 
+// Covers R-602.
 #[test]
 fn a_refused_cursor_starts_the_list_again_once() {
     let refused = r#""error":{"code":-32602,"message":"unknown cursor"}"#;

@@ -14,6 +14,7 @@ fn opening() -> ClientSession {
     session
 }
 
+// Covers R-401, R-404.
 #[test]
 fn opening_asks_and_confirms_and_then_is_open() {
     let mut session = client();
@@ -47,6 +48,7 @@ fn opening_asks_and_confirms_and_then_is_open() {
     assert_eq!(session.generation(), 1);
 }
 
+// Covers R-408, R-1301, R-1304.
 #[test]
 fn the_negotiated_version_and_the_session_stand_in_every_head() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -78,6 +80,7 @@ fn the_negotiated_version_and_the_session_stand_in_every_head() {
     }
 }
 
+// Covers R-405, R-411, R-1101.
 #[test]
 fn what_comes_before_the_answer_does_not_take_its_place() {
     let mut session = opening();
@@ -123,6 +126,7 @@ fn what_comes_before_the_answer_does_not_take_its_place() {
     );
 }
 
+// Covers R-106.
 #[test]
 fn an_answer_is_known_by_its_number_however_it_is_spelled() {
     for id in ["1", r#""1""#, "1.0", r#""\u0031""#] {
@@ -137,6 +141,7 @@ fn an_answer_is_known_by_its_number_however_it_is_spelled() {
     }
 }
 
+// Covers R-110.
 #[test]
 fn an_error_with_an_id_that_was_never_ours_belongs_to_the_reply_it_is_in() {
     for id in [
@@ -179,6 +184,7 @@ fn a_late_error_of_an_earlier_request_is_not_ours() {
     );
 }
 
+// Covers R-403.
 #[test]
 fn an_opening_that_fails_says_why_and_can_be_tried_again() {
     let unknown = "the server speaks protocol version \"1999-01-01\"; this client knows \
@@ -255,6 +261,7 @@ fn a_reply_that_ends_early_fails_the_opening_once() {
     }
 }
 
+// Covers R-404, R-1209.
 #[test]
 fn any_good_status_confirms_and_any_other_fails() {
     for status in [200, 202, 204, 299] {
@@ -281,6 +288,7 @@ fn any_good_status_confirms_and_any_other_fails() {
     }
 }
 
+// Covers R-1304.
 #[test]
 fn a_session_id_counts_only_beside_a_successful_answer() {
     let named = |session: &mut ClientSession| {
@@ -303,6 +311,15 @@ fn a_session_id_counts_only_beside_a_successful_answer() {
     session.handle_refusal(Owner::Request(1), 400, None, "");
     outputs(&mut session);
     open(&mut session, 2, "2025-11-25", None);
+    assert!(!named(&mut session));
+    // Of the late answer to an earlier opening.
+    let mut session = opening();
+    session.handle_end(Owner::Request(1), None);
+    session.open(start());
+    session.handle_head(Owner::Request(2), 200, None);
+    session.handle_head(Owner::Request(1), 200, session_id(SESSION));
+    answered(&mut session, 2, &initialized("2025-11-25"));
+    session.handle_head(Owner::Confirmation, 202, None);
     assert!(!named(&mut session));
     // Of a later answer.
     let mut session = client();
@@ -334,6 +351,7 @@ fn opening_again_while_it_opens_changes_nothing() {
     assert_eq!(outputs(&mut session), ["opened"]);
 }
 
+// Covers R-1310.
 #[test]
 fn a_lost_session_is_opened_again_without_its_id() {
     let mut session = opened();
@@ -343,6 +361,7 @@ fn a_lost_session_is_opened_again_without_its_id() {
     assert!(outputs(&mut session)[0].starts_with("POST 2025-11-25 s-2 request 3: "));
 }
 
+// Covers R-407.
 #[test]
 fn the_opening_is_never_cancelled() {
     let mut session = opening();
@@ -358,6 +377,7 @@ fn the_opening_is_never_cancelled() {
     );
 }
 
+// Covers R-404, R-405.
 #[test]
 fn nothing_but_the_opening_is_asked_before_it_is_open() {
     let mut session = client();

@@ -21,6 +21,7 @@ fn refused(
 
 const HTML: &str = "<html><head><title>500 Internal Server Error</title></head></html>";
 
+// Covers R-204, R-1705.
 #[test]
 fn a_refused_call_says_what_the_server_said() {
     let long = "é".repeat(2_000);
@@ -140,6 +141,7 @@ fn the_error_of_a_refusal_keeps_its_data() {
     assert_eq!(data.as_deref(), Some(&serde_json::json!({"hint": ["a"]})));
 }
 
+// Covers R-1209.
 #[test]
 fn what_nobody_waits_for_is_only_noted() {
     let mut session = opened();
@@ -153,6 +155,7 @@ fn what_nobody_waits_for_is_only_noted() {
     assert_eq!(outputs(&mut session), [""; 0]);
 }
 
+// Covers R-202, R-1310, R-1311.
 #[test]
 fn a_lost_session_is_seen_only_where_its_id_was_sent() {
     let not_found =

@@ -2,6 +2,7 @@
 
 use super::*;
 
+//
 #[test]
 fn numbers_rise_strictly_whatever_the_tool_says() {
     enum Say {

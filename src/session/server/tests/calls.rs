@@ -15,6 +15,7 @@ fn begin(session: &mut ServerSession, facts: &ServerFacts, id: &str) {
     assert_eq!(begun, format!("call {id} tool 1 {{}} token -"));
 }
 
+// Covers R-702.
 #[test]
 fn a_call_names_its_tool_and_has_an_object_of_arguments() {
     let table = [
@@ -45,6 +46,7 @@ fn a_call_names_its_tool_and_has_an_object_of_arguments() {
     }
 }
 
+// Covers R-107, R-201, R-702, R-703.
 #[test]
 fn a_call_that_cannot_be_run_is_refused_and_not_in_flight() {
     let (mut session, facts) = (session(), facts());
@@ -115,6 +117,7 @@ fn a_call_that_cannot_be_run_is_refused_and_not_in_flight() {
     );
 }
 
+// Covers R-802.
 #[test]
 fn a_token_is_a_string_or_an_integer_and_goes_back_as_it_came() {
     let long = format!(r#""{}""#, "x".repeat(2000));
@@ -158,6 +161,7 @@ fn a_token_is_a_string_or_an_integer_and_goes_back_as_it_came() {
     assert_eq!(begun, "call 7 tool 0 {} token -");
 }
 
+// Covers R-1307.
 #[test]
 fn an_id_in_flight_cannot_be_used_again_until_its_call_ends() {
     let (mut session, facts) = (session(), facts());
@@ -197,6 +201,7 @@ fn another_spelling_of_the_same_text_is_the_same_id() {
     assert_eq!(session.calls.len(), 0);
 }
 
+// Covers R-1707.
 #[test]
 fn a_full_session_says_that_it_is_busy() {
     let facts = facts_with(Limits {
@@ -220,6 +225,7 @@ fn a_full_session_says_that_it_is_busy() {
     );
 }
 
+// Covers R-907.
 #[test]
 fn a_cancel_stops_the_very_call_and_nothing_else() {
     let (mut session, facts) = (session(), facts());
@@ -285,6 +291,7 @@ fn a_reason_is_for_people_and_may_be_anything() {
     }
 }
 
+// Covers R-408, R-707.
 #[test]
 fn a_call_is_answered_as_its_session_speaks() {
     let facts = facts();

@@ -72,6 +72,7 @@ fn answered(body: &[u8]) -> Option<RequestId> {
 }
 
 proptest! {
+    //
     #[test]
     fn each_request_has_one_answer_and_each_call_one_end(
         messages in messages(),

@@ -16,6 +16,7 @@ fn ask(access: &Access, headers: &[(http::HeaderName, &str)]) -> Result<(), Deni
 const LOOPBACK: &str = "127.0.0.1:8001";
 const ANY: &str = "0.0.0.0:8001";
 
+// Covers R-1702.
 #[test]
 fn a_loopback_bind_takes_loopback_names_and_the_allowed_hosts() {
     let allowed = [
@@ -93,6 +94,7 @@ fn another_bind_checks_the_host_only_against_a_list() {
     assert_eq!(ask(&mounted, &[(HOST, "any.example")]), Ok(()));
 }
 
+// Covers R-1701.
 #[test]
 fn an_origin_is_checked_when_there_is_one() {
     let allowed = [
@@ -137,6 +139,7 @@ fn an_origin_is_checked_when_there_is_one() {
     }
 }
 
+// Covers R-1701.
 #[test]
 fn each_of_several_origins_must_be_allowed() {
     let found = ask(

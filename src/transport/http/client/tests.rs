@@ -193,6 +193,7 @@ fn chunk(data: &str) -> String {
 
 const END: &str = "0\r\n\r\n";
 
+// Covers R-1202, R-1704.
 #[tokio::test]
 async fn a_post_carries_what_servers_insist_on() {
     let peer = Peer::bind().await;
@@ -302,6 +303,7 @@ async fn the_head_of_an_answer_is_read() {
     );
 }
 
+// Covers R-1207.
 #[tokio::test]
 async fn a_body_is_judged_by_its_media_type() {
     use Media::{Json, Other, Sse};
@@ -377,6 +379,7 @@ async fn a_json_body_is_one_message_in_any_pieces() {
     }
 }
 
+// Covers R-1207, R-1504.
 #[tokio::test]
 async fn sse_events_are_messages_in_any_split() {
     let body = "\
@@ -453,6 +456,7 @@ async fn an_event_costs_one_wake_up() {
     }
 }
 
+// Covers R-1508.
 #[tokio::test]
 async fn a_flood_of_empty_events_is_skipped() {
     let flood = chunk(&":\nevent: x\n\n".repeat(300_000));
@@ -745,6 +749,7 @@ async fn redirected(
     on_time(async { tokio::join!(client, serve) }).await
 }
 
+// Covers R-1212.
 #[tokio::test]
 async fn a_redirect_within_the_origin_takes_the_whole_request_along() {
     let peer = Peer::bind().await;
@@ -761,6 +766,7 @@ async fn a_redirect_within_the_origin_takes_the_whole_request_along() {
     }
 }
 
+// Covers R-1212, R-1704.
 #[tokio::test]
 async fn any_other_redirect_is_an_error_that_says_where_to() {
     let peer = Peer::bind().await;
@@ -838,6 +844,7 @@ async fn a_status_without_an_answer_gives_an_excerpt() {
     assert_eq!(excerpt(&mut reply.unwrap(), 64).await, "bad ga");
 }
 
+// Covers R-809.
 #[tokio::test]
 async fn a_message_over_the_cap_is_the_limit_by_name() {
     let limits = Limits {
@@ -957,6 +964,7 @@ async fn a_refused_connection_names_its_place_and_cause() {
     assert_eq!(cause.unwrap().kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
+// Covers R-1215.
 #[tokio::test]
 async fn a_post_does_not_wait_for_another_ones_answer() {
     let peer = Peer::bind().await;

@@ -98,6 +98,7 @@ async fn what_is_ready_together_leaves_in_one_write() {
     assert_eq!(log[2], "9\r\ndata: 3\n\n\r\n0\r\n\r\n");
 }
 
+// Covers R-1205.
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_is_kept_alive_by_comments() {
     let (source, events, _dropped) = source();
