@@ -316,10 +316,29 @@ impl Error {
         self
     }
 
+    /// Says more about the same failure, where its kind has room for words.
+    pub(crate) fn with_clause(mut self, clause: &str) -> Self {
+        if let Self::Http { detail, .. }
+        | Self::Protocol { detail, .. }
+        | Self::Rpc {
+            message: detail, ..
+        }
+        | Self::Transport { detail, .. } = &mut self
+        {
+            *detail = match detail.is_empty() {
+                true => clause.into(),
+                false => format!("{detail}; {clause}").into(),
+            };
+        }
+        self
+    }
+
     /// Changes what is quoted of the peer.
     pub(crate) fn map_quoted(mut self, change: &dyn Fn(&str) -> String) -> Self {
         match &mut self {
-            Self::Http { detail, .. } | Self::Protocol { detail, .. } => {
+            Self::Http { detail, .. }
+            | Self::Protocol { detail, .. }
+            | Self::Transport { detail, .. } => {
                 *detail = change(detail).into();
             }
             Self::Rpc { message, data, .. } => {

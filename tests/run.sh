@@ -5,7 +5,7 @@
 #
 #   tests/run.sh                     all steps; under 12 minutes on two cores
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
-#   PYTHON=python3.12 tests/run.sh   the Python that the Python peer runs on; NODE likewise
+#   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
 # A step that fails does not stop the others. The last line counts tests; the exit status is 0 only
 # if every step passed.
@@ -16,7 +16,7 @@ case "${1:-}" in
     "") ;;
     --full)
         cat >&2 <<'END'
---full is reserved for the long checks: MSRV and minimal versions, all peers, fuzzing, soak.
+--full is reserved for the long checks: MSRV and minimal versions, fuzzing, soak.
 None of them exists yet. Run tests/run.sh without it.
 END
         exit 2
@@ -29,9 +29,10 @@ esac
 
 command -v timeout >/dev/null || timeout() { shift && "$@"; } # macOS has none
 export CARGO_TERM_COLOR=never # the test counts are read from the output
-venv=$PWD/tests/interop/.venv
+peers=$PWD/tests/interop/peers
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+tested=$(mktemp) # what the tests said
+trap 'rm -f "$log" "$tested"' EXIT
 broken=()
 skipped=()
 passed=0
@@ -103,8 +104,21 @@ count_tests() {
     failed=$((failed + f))
 }
 
-install_python_peer() {
-    local pins=tests/interop/peers/python/requirements.txt
+# Installs a peer of the interop tests, which find it by the variable. Empty: there is none, whatever
+# is lying around.
+peer() { # VARIABLE PROGRAM NAME COMMAND...
+    local variable=$1 program=$2
+    shift 2
+    optional=true step "$@"
+    if [ "$status" -ne 0 ]; then
+        program=
+        missing=$((missing + 1))
+    fi
+    export "$variable=$program"
+}
+
+install_python_peer() { # GENERATION
+    local pins=$peers/python/requirements-$1.txt venv=tests/interop/.venv-$1
     if cmp -s "$pins" "$venv/installed.txt" && "$venv/bin/python" -c 'import mcp'; then
         return
     fi
@@ -119,19 +133,34 @@ install_python_peer() {
     cp "$pins" "$venv/installed.txt" # last, so that a half-made one is made again
 }
 
-install_typescript_peer() {
-    local peer=tests/interop/peers/typescript
-    local installed=$peer/node_modules/installed.json
+install_typescript_peers() {
+    local installed=$peers/typescript/node_modules/installed.json
     if [ -z "$node" ]; then
         echo "no Node.js 20 or newer, on the machine or with the conformance suite; NODE can name one"
         return 1
     fi
-    if cmp -s "$peer/package-lock.json" "$installed" &&
-        (cd "$peer" && "$node" -e 'import("@modelcontextprotocol/sdk/client/index.js")'); then
+    cd "$peers/typescript"
+    if cmp -s package-lock.json "$installed" &&
+        "$node" -e 'import("./sdk1/client.mjs"); import("./sdk2/client.mjs")'; then
         return
     fi
-    (cd "$peer" && npm ci --ignore-scripts --no-audit --no-fund)
-    cp "$peer/package-lock.json" "$installed" # last, so that a half-made one is made again
+    npm ci --ignore-scripts --no-audit --no-fund
+    cp package-lock.json "$installed" # last, so that a half-made one is made again
+}
+
+build_rust_peer() {
+    cargo build --locked --manifest-path "$peers/rust/Cargo.toml" --target-dir "$peers/rust/target"
+}
+
+# The interop tests' table in both READMEs says what this run produced.
+interop_table() {
+    local readme table differs=0
+    table=$(tests/interop/table.sh <"$tested")
+    for readme in README.md README.ja.md; do
+        echo "$readme, and what the tests produced:"
+        grep -E '^\| (Python|TypeScript|Rust) .* / ' "$readme" | diff - <(echo "$table") || differs=1
+    done
+    return "$differs"
 }
 
 # What README promises first: it prints a conversation and ends by itself.
@@ -154,9 +183,10 @@ for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10};
     fi
 done
 tests=$(features | paste -sd, -)
-export INTEROP_PYTHON="" INTEROP_NODE="" # empty: there is none, whatever is lying around
-optional=true step "install the Python peer" install_python_peer
-[ "$status" -ne 0 ] || INTEROP_PYTHON=$venv/bin/python
+missing=0
+peer INTEROP_PYTHON_1 "$PWD/tests/interop/.venv-1/bin/python" "install the Python peer, 1.x" install_python_peer 1
+peer INTEROP_PYTHON_2 "$PWD/tests/interop/.venv-2/bin/python" "install the Python peer, 2.x" install_python_peer 2
+peer INTEROP_RUST "$peers/rust/target/debug/rust-peer" "build the Rust peer" build_rust_peer
 
 optional=true step "fetch the conformance suite" tests/conformance/run.sh --install
 conformance=$status
@@ -168,12 +198,17 @@ for candidate in ${NODE:-node tests/conformance/node_modules/.bin/node}; do # th
         break
     fi
 done
-optional=true step "install the TypeScript peer" install_typescript_peer
-[ "$status" -ne 0 ] || INTEROP_NODE=$node
-[ -z "$INTEROP_PYTHON$INTEROP_NODE" ] || tests+=,__interop
+peer INTEROP_NODE "$node" "install the TypeScript peers" install_typescript_peers
+[ "$missing" -eq 4 ] || tests+=,__interop
 
 step "tests and doctests" cargo test --no-fail-fast --features "$tests"
 count_tests
+cp "$log" "$tested"
+if [ "$missing" -eq 0 ]; then
+    step "interop table" interop_table
+else
+    skipped+=("interop table: a peer is missing")
+fi
 if [ "$conformance" -eq 0 ]; then
     step "conformance" tests/conformance/run.sh
     count_tests

@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::mcp::era::{Dialect, HttpCancel, Opened};
 use crate::mcp::frame::{Frame, Head, SessionId, Verb};
 use crate::mcp::types::{CancelledParams, Implementation, ToolDescription};
+use crate::mcp::version::ProtocolVersion;
 use crate::wire::jsonrpc::{self, RawJson, RequestId};
 
 mod incoming;
@@ -31,6 +32,8 @@ pub(crate) struct ClientSession {
     /// All messages share one channel, so that hanging up says nothing.
     is_shared: bool,
     negotiation: Negotiation,
+    /// Until when the opening under way may ask what the peer speaks.
+    question_deadline: Option<Instant>,
     dialect: &'static dyn Dialect,
     phase: Phase,
     /// How often the connection was opened: tells a lost session from the one that replaced it.
@@ -52,6 +55,10 @@ enum Phase {
     Opening {
         id: i64,
         session: Option<SessionId>,
+        /// Something of its reply is there.
+        is_replied: bool,
+        /// The same as in [`Opening`].
+        is_question: bool,
     },
     Confirming(Live),
     Open(Live),
@@ -185,6 +192,7 @@ impl ClientSession {
             is_shared,
             dialect: negotiation.dialect(),
             negotiation,
+            question_deadline: None,
             phase: Phase::New,
             generation: 0,
             attempts: 0,
@@ -225,6 +233,11 @@ impl ClientSession {
         self.last_session.as_ref()
     }
 
+    /// What the peer speaks, if that was found out by asking it.
+    pub(crate) fn found(&self) -> Option<ProtocolVersion> {
+        self.negotiation.found()
+    }
+
     /// What the peer said of itself; `None` while the connection is not open.
     pub(crate) fn opened(&self) -> Option<&Opened> {
         match &self.phase {
@@ -256,21 +269,29 @@ impl ClientSession {
             Phase::New | Phase::Open(_) => {}
         }
         self.attempts += 1;
+        self.question_deadline = now.checked_add(self.patience());
         let opening = self.negotiation.begin();
-        // The longer part is left for an opening that has to follow.
-        let patience = self
-            .limits
-            .discover_timeout
-            .min(self.limits.connect_timeout / 2);
-        let deadline = now.checked_add(patience).filter(|_| opening.is_question);
-        self.send_opening(&opening, deadline);
+        self.send_opening(&opening);
     }
 
-    fn send_opening(&mut self, opening: &Opening, deadline: Option<Instant>) {
+    /// How long it may take to ask what the peer speaks. The longer part of the time is left for
+    /// an opening that has to follow.
+    fn patience(&self) -> Duration {
+        let limits = &self.limits;
+        limits.discover_timeout.min(limits.connect_timeout / 2)
+    }
+
+    fn send_opening(&mut self, opening: &Opening) {
         self.attempts += u64::from(opening.is_fresh);
         self.dialect = opening.dialect;
+        let deadline = self.question_deadline.filter(|_| opening.is_question);
         let id = self.pending.insert(deadline, |_| Work::Open);
-        self.phase = Phase::Opening { id, session: None };
+        self.phase = Phase::Opening {
+            id,
+            session: None,
+            is_replied: false,
+            is_question: opening.is_question,
+        };
         let (head, body) = self.dialect.opening(&RequestId::Number(id), &self.client);
         self.post(head, body, Owner::Request(id), None);
     }
@@ -508,7 +529,7 @@ impl ClientSession {
                 }
                 // A late answer finds nothing.
                 Work::Open => {
-                    let next = self.negotiation.handle_silence();
+                    let next = self.negotiation.handle_silence(self.patience());
                     self.go_on(next);
                 }
                 Work::List { .. } => {}

@@ -203,6 +203,9 @@ impl ServerSession {
         let check = |code, text: &'static str| Refused::Check(ErrorObject::new(code, text));
         let answer = match (dialect.method(&request.method), phase) {
             (None, _) => Err(Refused::Check(unknown_method(request))),
+            _ if params.is_some_and(|params| !params.is_object()) => {
+                Err(check(Code::INVALID_PARAMS, "`params` is not an object"))
+            }
             (Some(Method::Ping), _) => Ok("{}".to_owned()),
             (Some(Method::Discover), _) => self.open(dialect, params, facts),
             (Some(Method::Initialize), Phase::Fresh) => self.open(dialect, params, facts),

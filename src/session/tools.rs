@@ -90,6 +90,11 @@ impl Listing {
         again
     }
 
+    /// No page was added, and none was forgotten.
+    pub(super) fn is_new(&self) -> bool {
+        self.pages == 0 && !self.restarted
+    }
+
     pub(super) fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }

@@ -2,7 +2,8 @@
 //!
 //! Owns the pipes between them; everything above and below is what runs over a socket.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use tokio::io::duplex;
 use tokio::task::JoinSet;
@@ -11,6 +12,7 @@ use crate::client::{AgentHubClient, Candidate, Policy, ToolRef};
 use crate::error::Result;
 use crate::mcp::version::Era;
 use crate::server::McpServer;
+use crate::transport::BoxFuture;
 use crate::transport::http::client::HttpLink;
 use crate::transport::http::connection::serve_io;
 use crate::transport::http::server::Shutdown;
@@ -44,11 +46,60 @@ const PIPE_BYTES: usize = 64 * 1024;
 ///
 /// # Cancel safety
 /// Dropping the future gives the connection up.
-pub async fn connect_memory(
+pub fn connect_memory(
     hub: &AgentHubClient,
     name: impl Into<String>,
     server: &McpServer,
-) -> Result<Vec<ToolRef>> {
+) -> ConnectMemory {
+    ConnectMemory {
+        hub: hub.clone(),
+        name: name.into(),
+        server: server.clone(),
+        era: Era::default(),
+    }
+}
+
+/// A connection that is made when it is awaited. See [`connect_memory`].
+#[must_use = "a server is connected when this is awaited"]
+pub struct ConnectMemory {
+    hub: AgentHubClient,
+    name: String,
+    server: McpServer,
+    era: Era,
+}
+
+impl ConnectMemory {
+    /// Which era of the protocol to speak; a server speaks both. Default [`Era::Auto`].
+    pub fn era(mut self, era: Era) -> Self {
+        self.era = era;
+        self
+    }
+}
+
+impl IntoFuture for ConnectMemory {
+    type Output = Result<Vec<ToolRef>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(connect(self))
+    }
+}
+
+impl fmt::Debug for ConnectMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectMemory")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn connect(connect: ConnectMemory) -> Result<Vec<ToolRef>> {
+    let ConnectMemory {
+        hub,
+        name,
+        server,
+        era,
+    } = connect;
     let service = server.memory_service()?;
     let (shutdown, connections) = (Shutdown::new(), Mutex::new(JoinSet::new()));
     let connect = move || {
@@ -61,7 +112,6 @@ pub async fn connect_memory(
     };
     let limits = hub.shared().limits().clone();
     let link = HttpLink::in_memory(connect, &limits)?;
-    let name: Arc<str> = name.into().into();
-    let candidate = Candidate::over(name, Box::new(link), limits, Era::Auto);
+    let candidate = Candidate::over(name.into(), Box::new(link), limits, era);
     hub.shared().connect(candidate, Policy::default()).await
 }

@@ -2,4 +2,4 @@
 
 mod memory;
 
-pub use memory::connect_memory;
+pub use memory::{ConnectMemory, connect_memory};

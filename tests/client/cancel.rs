@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use crate::peer::{
-    self, Answer, Peer, Request, SSE_HEAD, Wire, envelope, polite, progress, result,
+    self, Answer, FIRST_LIST, Peer, Request, SSE_HEAD, Wire, envelope, polite, progress, result,
 };
 use crate::{Seen, read, run, shown};
 
@@ -325,7 +325,7 @@ fn disconnect_ends_the_calls_of_that_server_only() {
 fn close_does_not_wait_for_an_answer_that_never_comes() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
-            "tools/list" if request.id() != 2 => Answer::Hand,
+            "tools/list" if request.id() != FIRST_LIST => Answer::Hand,
             _ => polite(request),
         })
         .await;

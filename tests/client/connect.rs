@@ -234,17 +234,21 @@ fn each_way_to_fail_says_where_and_why() {
             ),
             (
                 "an error",
-                peer::json(&peer::error(&json!(1), -32603, "out of order")),
+                peer::json(&peer::error(
+                    &json!(peer::INITIALIZE),
+                    -32603,
+                    "out of order",
+                )),
                 &["-32603", "out of order"],
             ),
             (
                 "a version from long ago",
-                peer::json(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"1999-01-01"}}"#),
+                peer::json(r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"1999-01-01"}}"#),
                 &["1999-01-01", "2025-11-25"],
             ),
             (
                 "a result without a version",
-                peer::json(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+                peer::json(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#),
                 &["initialize"],
             ),
             ("no answer", peer::sse(&[]), &["closed before the response"]),

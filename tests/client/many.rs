@@ -9,7 +9,9 @@ use agent_hub_kit::{
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::connect::chain;
-use crate::peer::{self, Answer, Peer, json as json_answer, listed, polite, with_session};
+use crate::peer::{
+    self, Answer, FIRST_LIST, Peer, json as json_answer, listed, polite, with_session,
+};
 use crate::{Seen, read, run};
 
 /// An address that refuses connections, and that nobody else gets meanwhile.
@@ -706,7 +708,9 @@ fn the_tools_of_one_server_are_listed_again_and_fail_alone() {
         let hub = seen.hub();
         good.connect(&hub, "good").await;
         let bad = Peer::start(|request| match &*request.what() {
-            "tools/list" if request.id() != 2 => peer::answer("500 Oops", "", "broken").into(),
+            "tools/list" if request.id() != FIRST_LIST => {
+                peer::answer("500 Oops", "", "broken").into()
+            }
             _ => polite(request),
         })
         .await;

@@ -58,6 +58,12 @@ impl Request {
     }
 }
 
+/// The ids of the first requests of a connection, where the question which era it is has the first
+/// one.
+pub const INITIALIZE: u64 = 2;
+pub const FIRST_LIST: u64 = 3;
+pub const FIRST_CALL: u64 = 4;
+
 /// What a peer does after it read a request.
 pub enum Answer {
     /// Hands the request and its connection to [`Peer::handed`].

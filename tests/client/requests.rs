@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent_hub_kit::{AgentHubClient, Error};
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, Request};
+use crate::peer::{FIRST_CALL, FIRST_LIST, INITIALIZE, Peer, Request};
 use crate::{Seen, read, run};
 
 /// Asserts body and headers; `extra` headers stand beside those of every POST.
@@ -56,25 +56,35 @@ fn each_request_is_exactly_what_the_specification_shows() {
             "capabilities": {},
             "clientInfo": {"name": "hub", "version": "1"},
         });
-        assert_post(&seen[0], &peer, &message(1, "initialize", initialize), &[]);
+        assert_post(
+            &seen[0],
+            &peer,
+            &message(INITIALIZE, "initialize", initialize),
+            &[],
+        );
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_post(&seen[1], &peer, &initialized, &SESSION);
         assert_post(
             &seen[2],
             &peer,
-            &message(2, "tools/list", json!({})),
+            &message(FIRST_LIST, "tools/list", json!({})),
             &SESSION,
         );
         let call = json!({
             "name": "stream",
             "arguments": {"text": "あ\n"},
-            "_meta": {"progressToken": 3},
+            "_meta": {"progressToken": FIRST_CALL},
         });
-        assert_post(&seen[3], &peer, &message(3, "tools/call", call), &SESSION);
+        assert_post(
+            &seen[3],
+            &peer,
+            &message(FIRST_CALL, "tools/call", call),
+            &SESSION,
+        );
         let cancel = &seen[5];
         let reason = cancel.json()["params"]["reason"].clone();
         assert!(reason.is_string());
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4, "reason": reason}});
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": FIRST_CALL + 1, "reason": reason}});
         assert_post(cancel, &peer, &told, &SESSION);
         assert_eq!(seen.len(), 6);
     });

@@ -7,8 +7,8 @@ use agent_hub_kit::{AgentHubClient, Error, EventKind, Limits};
 use serde_json::json;
 
 use crate::peer::{
-    Answer, Peer, Request, SSE_HEAD, chunk, empty, envelope, event, initialized,
-    json as json_answer, listed, polite, progress, raw_sse, result, with_session,
+    Answer, FIRST_CALL, FIRST_LIST, Peer, Request, SSE_HEAD, chunk, empty, envelope, event,
+    initialized, json as json_answer, listed, polite, progress, raw_sse, result, with_session,
 };
 use crate::{read, run, shown};
 
@@ -24,9 +24,6 @@ const PRIMING: &str = "id: 0\nretry: 1\ndata:\n\n";
 fn text(token: u64, number: u64, text: &str) -> String {
     progress(&json!(token), number, &envelope("text", text))
 }
-
-/// The id of the first call after a connect.
-const CALL: u64 = 3;
 
 /// A peer whose calls end at once after an event with the id 0, and whose GETs are answered by
 /// `get`, which is told how many there were before.
@@ -51,7 +48,7 @@ fn the_rest_of_a_reply_is_read_from_where_it_broke_off() {
                     with_session("s-1", &answer).into()
                 }
                 "tools/call" => {
-                    let first = numbered("a/1", &text(CALL, 1, "a"));
+                    let first = numbered("a/1", &text(FIRST_CALL, 1, "a"));
                     raw_sse(&format!("{PRIMING}{first}")).into()
                 }
                 "GET" => Answer::Hand,
@@ -74,9 +71,9 @@ fn the_rest_of_a_reply_is_read_from_where_it_broke_off() {
             }
             assert_eq!(get.body, "");
             wire.write(SSE_HEAD).await;
-            wire.send(numbered("a/2", &text(CALL, 2, "b"))).await;
+            wire.send(numbered("a/2", &text(FIRST_CALL, 2, "b"))).await;
             // The body does not end here, and nobody waits for that.
-            wire.send(event(&result(&json!(CALL), "ab"))).await;
+            wire.send(event(&result(&json!(FIRST_CALL), "ab"))).await;
             let events = reading.await.unwrap();
             assert_eq!(
                 shown(&events),
@@ -93,7 +90,7 @@ fn a_reply_that_breaks_is_taken_up_like_one_that_ends() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
             "tools/call" => Answer::Hand,
-            "GET" => raw_sse(&event(&result(&json!(CALL), "done"))).into(),
+            "GET" => raw_sse(&event(&result(&json!(FIRST_CALL), "done"))).into(),
             _ => polite(request),
         })
         .await;
@@ -119,7 +116,7 @@ fn a_list_is_taken_up_as_well() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
             "tools/list" => raw_sse(PRIMING).into(),
-            "GET" => raw_sse(&event(&listed(&json!(2), &["late"]))).into(),
+            "GET" => raw_sse(&event(&listed(&json!(FIRST_LIST), &["late"]))).into(),
             _ => polite(request),
         })
         .await;
@@ -183,10 +180,10 @@ fn each_new_event_counts_the_attempts_anew() {
     run(async || {
         const ROUNDS: usize = 12;
         let peer = breaking(|count, _| match count {
-            ROUNDS => raw_sse(&event(&result(&json!(CALL), "end"))).into(),
+            ROUNDS => raw_sse(&event(&result(&json!(FIRST_CALL), "end"))).into(),
             // Every second time there is nothing.
             n if n % 2 == 0 => raw_sse("").into(),
-            n => raw_sse(&numbered(n, &text(CALL, n as u64, "x"))).into(),
+            n => raw_sse(&numbered(n, &text(FIRST_CALL, n as u64, "x"))).into(),
         })
         .await;
         let hub = peer.hub().await;
@@ -245,7 +242,7 @@ const GIVEN_UP: [(&str, bool); 2] = [("600000", false), ("1", true)];
 async fn silent(retry: &'static str) -> Peer {
     Peer::start(move |request| match &*request.what() {
         "tools/call" => {
-            let first = event(&text(CALL, 1, "a"));
+            let first = event(&text(FIRST_CALL, 1, "a"));
             raw_sse(&format!("id: 0\nretry: {retry}\n{first}")).into()
         }
         "GET" => Answer::Hand,
@@ -324,7 +321,7 @@ fn time_limits_hold_while_the_rest_is_asked_for() {
 fn messages_of_other_calls_find_them_on_a_resumed_reply() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
-            "tools/call" if request.id() == json!(CALL) => raw_sse(PRIMING).into(),
+            "tools/call" if request.id() == json!(FIRST_CALL) => raw_sse(PRIMING).into(),
             "tools/call" | "GET" => Answer::Hand,
             _ => polite(request),
         })
@@ -340,7 +337,7 @@ fn messages_of_other_calls_find_them_on_a_resumed_reply() {
         let foreign = progress(&call.token(), 1, &envelope("text", "yours"));
         get.send(event(&foreign)).await;
         get.send(event(&result(&call.id(), "second"))).await;
-        get.send(event(&result(&json!(CALL), "first"))).await;
+        get.send(event(&result(&json!(FIRST_CALL), "first"))).await;
         assert_eq!(shown(&first.await.unwrap()), [r#"result "first""#]);
         assert_eq!(
             shown(&second.await.unwrap()),
@@ -355,7 +352,7 @@ fn an_id_goes_back_as_it_came_and_one_answer_may_be_json() {
         for id in ["日本 語", "a:b, c;\"d\"", "~"] {
             let peer = Peer::start(move |request| match &*request.what() {
                 "tools/call" => raw_sse(&format!("retry: 1\nid: {id}\ndata:\n\n")).into(),
-                "GET" => json_answer(&result(&json!(CALL), "done")).into(),
+                "GET" => json_answer(&result(&json!(FIRST_CALL), "done")).into(),
                 _ => polite(request),
             })
             .await;

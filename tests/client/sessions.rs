@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::connect::chain;
 use crate::peer::{
-    self, Answer, Peer, Request, envelope, initialized, json as json_answer, no_session, polite,
-    progress, result, with_session,
+    self, Answer, INITIALIZE, Peer, Request, envelope, initialized, json as json_answer,
+    no_session, polite, progress, result, with_session,
 };
 use crate::{Seen, read, run, shown};
 
@@ -142,7 +142,7 @@ fn a_refusal_that_comes_while_the_session_is_opened_again_waits_for_it() {
         // Both calls and the second initialize are held, so that the order is ours.
         let peer = Peer::start(|request| match &*request.what() {
             "tools/call" if request.header("mcp-session-id") == Some("s-1") => Answer::Hand,
-            "initialize" if request.id() != 1 => Answer::Hand,
+            "initialize" if request.id() != INITIALIZE => Answer::Hand,
             _ => polite(request),
         })
         .await;
@@ -380,7 +380,7 @@ fn a_cancel_while_the_session_is_opened_again_ends_the_call_at_once() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
             "tools/call" => no_session().into(),
-            "initialize" if request.id() != 1 => Answer::Hand,
+            "initialize" if request.id() != INITIALIZE => Answer::Hand,
             _ => polite(request),
         })
         .await;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent_hub_kit::{
-    AgentHubClient, Error, EventKind, Limits, McpServer, RawArgs, StreamEvent, Tool, ToolContext,
-    testing,
+    AgentHubClient, Era, Error, EventKind, Limits, McpServer, RawArgs, StreamEvent, Tool,
+    ToolContext, testing,
 };
 use serde_json::json;
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -48,8 +48,10 @@ impl Drop for Run {
     }
 }
 
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
 /// A server whose tool `plan` does what it is told, and a hub with it.
-async fn planned() -> (AgentHubClient, Running) {
+async fn planned(era: Era) -> (AgentHubClient, Running) {
     let running = Running::default();
     let counted = running.clone();
     let tool = move |plan: Plan, ctx: ToolContext| {
@@ -70,7 +72,10 @@ async fn planned() -> (AgentHubClient, Running) {
         .tool(Tool::new("plan"), tool)
         .build();
     let hub = AgentHubClient::builder().build();
-    testing::connect_memory(&hub, "p", &server).await.unwrap();
+    testing::connect_memory(&hub, "p", &server)
+        .era(era)
+        .await
+        .unwrap();
     (hub, running)
 }
 
@@ -91,22 +96,25 @@ async fn settle() {
 //
 #[tokio::test(start_paused = true)]
 async fn a_total_timeout_ends_a_call_exactly_at_its_deadline() {
-    let (hub, running) = planned().await;
-    let start = Instant::now();
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"events": [3, 3, 3, 3, 3]}))
-        .timeout(secs(10));
-    let events = read(&mut stream).await;
-    assert_eq!(start.elapsed().as_secs(), 10);
-    assert_eq!(events.len(), 4);
-    assert_eq!(timed_out(&events[3]), ("timeout", secs(10)));
-    settle().await;
-    assert_eq!(running.count(), 0, "the tool was cancelled");
+    for era in ERAS {
+        let (hub, running) = planned(era).await;
+        let start = Instant::now();
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"events": [3, 3, 3, 3, 3]}))
+            .timeout(secs(10));
+        let events = read(&mut stream).await;
+        assert_eq!(start.elapsed().as_secs(), 10);
+        assert_eq!(events.len(), 4);
+        assert_eq!(timed_out(&events[3]), ("timeout", secs(10)));
+        settle().await;
+        assert_eq!(running.count(), 0, "the tool was cancelled");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_total_timeout_holds_also_while_nobody_reads() {
-    let (hub, running) = planned().await;
+    // In the other era a call that nobody polls is not given up yet.
+    let (hub, running) = planned(Era::Legacy).await;
     let mut stream = hub
         .call_tool_stream("plan", json!({"events": [1], "end": 3600}))
         .timeout(secs(10));
@@ -124,176 +132,199 @@ async fn a_total_timeout_holds_also_while_nobody_reads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_total_timeout_counts_from_the_first_poll() {
-    let (hub, _) = planned().await;
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"end": 9}))
-        .timeout(secs(10));
-    sleep(MIN).await;
-    assert_eq!(shown(&read(&mut stream).await), ["result \"end\""]);
+    for era in ERAS {
+        let (hub, _) = planned(era).await;
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"end": 9}))
+            .timeout(secs(10));
+        sleep(MIN).await;
+        assert_eq!(shown(&read(&mut stream).await), ["result \"end\""]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_was_late_by_a_reader_is_no_result() {
-    // The deadline passed before anybody read: whether the result was there does not count.
-    let (hub, _) = planned().await;
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"events": [1], "end": 1}))
-        .timeout(secs(10));
-    stream.next().await.unwrap();
-    sleep(secs(20)).await;
-    let events = read(&mut stream).await;
-    assert_eq!(timed_out(&events[0]), ("timeout", secs(10)));
+    for era in ERAS {
+        // The deadline passed before anybody read: whether the result was there does not count.
+        let (hub, _) = planned(era).await;
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"events": [1], "end": 1}))
+            .timeout(secs(10));
+        stream.next().await.unwrap();
+        sleep(secs(20)).await;
+        let events = read(&mut stream).await;
+        assert_eq!(timed_out(&events[0]), ("timeout", secs(10)));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_of_no_time_ends_a_call() {
-    let (hub, running) = planned().await;
-    for after in [Duration::ZERO, Duration::from_nanos(1)] {
-        let start = Instant::now();
-        let call = hub.call_tool("plan", json!({"end": 3600}));
-        let late = call.timeout(after).await.unwrap_err();
-        assert!(matches!(late, Error::Timeout { .. }), "{late:?}");
-        assert!(start.elapsed() < secs(1));
+    for era in ERAS {
+        let (hub, running) = planned(era).await;
+        for after in [Duration::ZERO, Duration::from_nanos(1)] {
+            let start = Instant::now();
+            let call = hub.call_tool("plan", json!({"end": 3600}));
+            let late = call.timeout(after).await.unwrap_err();
+            assert!(matches!(late, Error::Timeout { .. }), "{late:?}");
+            assert!(start.elapsed() < secs(1));
+        }
+        sleep(secs(2)).await;
+        assert_eq!(running.count(), 0);
     }
-    sleep(secs(2)).await;
-    assert_eq!(running.count(), 0);
 }
 
 //
 #[tokio::test(start_paused = true)]
 async fn an_idle_timeout_is_renewed_by_each_event() {
-    let (hub, running) = planned().await;
-    let start = Instant::now();
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"events": [4, 4, 4, 4], "end": 3600}))
-        .idle_timeout(secs(5));
-    let events = read(&mut stream).await;
-    assert_eq!(start.elapsed().as_secs(), 4 * 4 + 5);
-    assert_eq!(events.len(), 5);
-    assert_eq!(timed_out(&events[4]), ("idle_timeout", secs(5)));
-    settle().await;
-    assert_eq!(running.count(), 0, "the tool was cancelled");
+    for era in ERAS {
+        let (hub, running) = planned(era).await;
+        let start = Instant::now();
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"events": [4, 4, 4, 4], "end": 3600}))
+            .idle_timeout(secs(5));
+        let events = read(&mut stream).await;
+        assert_eq!(start.elapsed().as_secs(), 4 * 4 + 5);
+        assert_eq!(events.len(), 5);
+        assert_eq!(timed_out(&events[4]), ("idle_timeout", secs(5)));
+        settle().await;
+        assert_eq!(running.count(), 0, "the tool was cancelled");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_timeout_counts_no_pause_of_the_reader() {
-    let (hub, _) = planned().await;
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"events": [1, 1, 4], "end": 3}))
-        .idle_timeout(secs(5));
-    for n in 0..3 {
-        assert_eq!(stream.next().await.unwrap().text(), Some(&*n.to_string()));
-        sleep(MIN).await;
+    for era in ERAS {
+        let (hub, _) = planned(era).await;
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"events": [1, 1, 4], "end": 3}))
+            .idle_timeout(secs(5));
+        for n in 0..3 {
+            assert_eq!(stream.next().await.unwrap().text(), Some(&*n.to_string()));
+            sleep(MIN).await;
+        }
+        assert_eq!(shown(&read(&mut stream).await), ["result \"end\""]);
     }
-    assert_eq!(shown(&read(&mut stream).await), ["result \"end\""]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_timeout_holds_for_a_reader_that_looks_now_and_then() {
-    // As in a select with a ticker: each look is a wait that goes on.
-    let (hub, _) = planned().await;
-    let start = Instant::now();
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"end": 3600}))
-        .idle_timeout(secs(5));
-    let end = loop {
-        match timeout(secs(1), stream.next()).await {
-            Ok(event) => break event.unwrap(),
-            Err(_) => assert!(start.elapsed() < secs(7)),
-        }
-    };
-    assert_eq!(timed_out(&end), ("idle_timeout", secs(5)));
-    assert_eq!(start.elapsed().as_secs(), 5);
+    for era in ERAS {
+        // As in a select with a ticker: each look is a wait that goes on.
+        let (hub, _) = planned(era).await;
+        let start = Instant::now();
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"end": 3600}))
+            .idle_timeout(secs(5));
+        let end = loop {
+            match timeout(secs(1), stream.next()).await {
+                Ok(event) => break event.unwrap(),
+                Err(_) => assert!(start.elapsed() < secs(7)),
+            }
+        };
+        assert_eq!(timed_out(&end), ("idle_timeout", secs(5)));
+        assert_eq!(start.elapsed().as_secs(), 5);
+    }
 }
 
 //
 #[tokio::test(start_paused = true)]
 async fn keep_alives_do_not_renew_an_idle_timeout() {
-    // The server writes a comment each 15 s.
-    let (hub, _) = planned().await;
-    let start = Instant::now();
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"end": 3600}))
-        .idle_timeout(secs(40));
-    let events = read(&mut stream).await;
-    assert_eq!(timed_out(&events[0]), ("idle_timeout", secs(40)));
-    assert_eq!(start.elapsed().as_secs(), 40);
+    for era in ERAS {
+        // The server writes a comment each 15 s.
+        let (hub, _) = planned(era).await;
+        let start = Instant::now();
+        let mut stream = hub
+            .call_tool_stream("plan", json!({"end": 3600}))
+            .idle_timeout(secs(40));
+        let events = read(&mut stream).await;
+        assert_eq!(timed_out(&events[0]), ("idle_timeout", secs(40)));
+        assert_eq!(start.elapsed().as_secs(), 40);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_limit_a_call_may_think_for_hours() {
-    let (hub, _) = planned().await;
-    let start = Instant::now();
-    let value = hub
-        .call_tool("plan", json!({"events": [9000], "end": 9000}))
-        .await;
-    assert_eq!(value.unwrap(), "end");
-    assert_eq!(start.elapsed().as_secs(), 18_000);
+    for era in ERAS {
+        let (hub, _) = planned(era).await;
+        let start = Instant::now();
+        let value = hub
+            .call_tool("plan", json!({"events": [9000], "end": 9000}))
+            .await;
+        assert_eq!(value.unwrap(), "end");
+        assert_eq!(start.elapsed().as_secs(), 18_000);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_shorter_of_two_limits_ends_the_call() {
-    let (hub, _) = planned().await;
-    for (total, idle, named) in [(10, 20, "timeout"), (20, 10, "idle_timeout")] {
+    for era in ERAS {
+        let (hub, _) = planned(era).await;
+        for (total, idle, named) in [(10, 20, "timeout"), (20, 10, "idle_timeout")] {
+            let mut stream = hub
+                .call_tool_stream("plan", json!({"end": 3600}))
+                .timeout(secs(total))
+                .idle_timeout(secs(idle));
+            let events = read(&mut stream).await;
+            assert_eq!(timed_out(&events[0]), (named, secs(10)));
+        }
+        // Both at once: one end, whichever it is.
         let mut stream = hub
             .call_tool_stream("plan", json!({"end": 3600}))
-            .timeout(secs(total))
-            .idle_timeout(secs(idle));
-        let events = read(&mut stream).await;
-        assert_eq!(timed_out(&events[0]), (named, secs(10)));
+            .timeout(secs(10))
+            .idle_timeout(secs(10));
+        assert_eq!(read(&mut stream).await.len(), 1);
     }
-    // Both at once: one end, whichever it is.
-    let mut stream = hub
-        .call_tool_stream("plan", json!({"end": 3600}))
-        .timeout(secs(10))
-        .idle_timeout(secs(10));
-    assert_eq!(read(&mut stream).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_timeout_holds_for_a_call_without_events_too() {
-    let (hub, _) = planned().await;
-    let start = Instant::now();
-    let call = hub.call_tool("plan", json!({"events": [4, 4], "end": 3600}));
-    let late = call.idle_timeout(secs(5)).await.unwrap_err();
-    assert!(
-        matches!(
-            late,
-            Error::Timeout {
-                what: "idle_timeout",
-                ..
-            }
-        ),
-        "{late:?}"
-    );
-    assert_eq!(start.elapsed().as_secs(), 13);
+    for era in ERAS {
+        let (hub, _) = planned(era).await;
+        let start = Instant::now();
+        let call = hub.call_tool("plan", json!({"events": [4, 4], "end": 3600}));
+        let late = call.idle_timeout(secs(5)).await.unwrap_err();
+        assert!(
+            matches!(
+                late,
+                Error::Timeout {
+                    what: "idle_timeout",
+                    ..
+                }
+            ),
+            "{late:?}"
+        );
+        assert_eq!(start.elapsed().as_secs(), 13);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_deadlines_are_kept_each_for_itself() {
-    let (hub, running) = planned().await;
-    let start = Instant::now();
-    let calls: Vec<_> = (1..=30)
-        .rev()
-        .map(|n| {
-            let call = hub.call_tool("plan", json!({"end": 3600})).timeout(secs(n));
-            tokio::spawn(async move {
-                call.await.unwrap_err();
-                (n, Instant::now())
+    for era in ERAS {
+        let (hub, running) = planned(era).await;
+        let start = Instant::now();
+        let calls: Vec<_> = (1..=30)
+            .rev()
+            .map(|n| {
+                let call = hub.call_tool("plan", json!({"end": 3600})).timeout(secs(n));
+                tokio::spawn(async move {
+                    call.await.unwrap_err();
+                    (n, Instant::now())
+                })
             })
-        })
-        .collect();
-    for call in calls {
-        let (n, at) = call.await.unwrap();
-        assert_eq!((at - start).as_secs(), n);
+            .collect();
+        for call in calls {
+            let (n, at) = call.await.unwrap();
+            assert_eq!((at - start).as_secs(), n);
+        }
+        settle().await;
+        assert_eq!(running.count(), 0);
     }
-    settle().await;
-    assert_eq!(running.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_takes_no_longer_than_its_limit() {
-    let (hub, running) = planned().await;
+    // In the other era a call that nobody polls is not given up yet.
+    let (hub, running) = planned(Era::Legacy).await;
     let mut stream = hub.call_tool_stream("plan", json!({"events": [1], "end": 3600}));
     stream.next().await.unwrap();
     let start = Instant::now();
@@ -307,14 +338,16 @@ async fn closing_takes_no_longer_than_its_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_outlives_hours_of_silence() {
-    let (hub, _) = planned().await;
-    for _ in 0..3 {
-        assert_eq!(hub.call_tool("plan", ()).await.unwrap(), "end");
-        // The server forgets a session after half an hour.
-        advance(secs(3 * 3600)).await;
-        sleep(secs(1)).await;
+    for era in ERAS {
+        let (hub, _) = planned(era).await;
+        for _ in 0..3 {
+            assert_eq!(hub.call_tool("plan", ()).await.unwrap(), "end");
+            // The server forgets a session after half an hour.
+            advance(secs(3 * 3600)).await;
+            sleep(secs(1)).await;
+        }
+        assert_eq!(hub.list_tools().await[0].1.len(), 1);
     }
-    assert_eq!(hub.list_tools().await[0].1.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

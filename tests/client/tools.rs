@@ -8,7 +8,7 @@ use agent_hub_kit::{AgentHubClient, Error, Limits};
 use serde_json::{Value, json};
 
 use crate::connect::chain;
-use crate::peer::{self, Answer, Peer, error, json as json_answer, listed, polite};
+use crate::peer::{self, Answer, FIRST_LIST, Peer, error, json as json_answer, listed, polite};
 use crate::{Seen, run};
 
 /// A peer that answers `tools/list` with these `result`s, one after the other, the last for ever.
@@ -233,10 +233,10 @@ fn too_many_tools_are_a_limit_also_if_they_are_bad_ones() {
 fn a_server_without_tools_is_connected() {
     run(async || {
         for answer in [
-            error(&json!(2), -32601, "Method not found"),
-            r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}"#.to_owned(),
-            r#"{"jsonrpc":"2.0","id":2,"result":{"tools":null}}"#.to_owned(),
-            r#"{"jsonrpc":"2.0","id":2,"result":{}}"#.to_owned(),
+            error(&json!(FIRST_LIST), -32601, "Method not found"),
+            r#"{"jsonrpc":"2.0","id":3,"result":{"tools":[]}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":3,"result":{"tools":null}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":3,"result":{}}"#.to_owned(),
         ] {
             let shown = answer.clone();
             let peer = Peer::start(move |request| match &*request.what() {
@@ -338,7 +338,7 @@ fn a_tool_that_becomes_ambiguous_later_is_told_once() {
 fn a_list_that_is_not_answered_ends_in_time_and_asks_for_no_more_pages() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
-            "tools/list" if request.id() != 2 => Answer::Hand,
+            "tools/list" if request.id() != FIRST_LIST => Answer::Hand,
             _ => polite(request),
         })
         .await;
@@ -367,7 +367,7 @@ fn a_list_that_is_not_answered_ends_in_time_and_asks_for_no_more_pages() {
 fn a_list_that_is_dropped_asks_for_no_more_pages() {
     run(async || {
         let peer = Peer::start(|request| match &*request.what() {
-            "tools/list" if request.id() != 2 => Answer::Hand,
+            "tools/list" if request.id() != FIRST_LIST => Answer::Hand,
             _ => polite(request),
         })
         .await;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::peer::{Client, Link, Peer};
+use crate::peer::{Client, Link, Row};
 use crate::tools::echo_and_hold;
 
 for_each_peer!(served [
@@ -17,8 +17,8 @@ for_each_peer!(served [
 ]);
 
 /// Runs the scenario with the peer's client, which finds our server.
-async fn served(peer: Peer, link: Link, _name: &str, scenario: impl AsyncFnOnce(&Client)) {
-    let (target, _serving) = match link {
+async fn served(row: Row, _name: &str, scenario: impl AsyncFnOnce(&Client)) {
+    let (target, _serving) = match row.link {
         Link::Http => {
             let (url, serving) = serve_http().await;
             (url, Some(serving))
@@ -26,7 +26,7 @@ async fn served(peer: Peer, link: Link, _name: &str, scenario: impl AsyncFnOnce(
         // The client starts it and ends it.
         Link::Stdio => (format!("stdio:'{}'", own_server().display()), None),
     };
-    if let Some(client) = Client::of(peer, target) {
+    if let Some(client) = Client::of(row, target) {
         scenario(&client).await;
     }
 }
@@ -70,7 +70,8 @@ fn result(text: &str) -> Value {
 
 async fn the_tools_are_listed(client: &Client) {
     let seen = client.run(&["list"]).await;
-    assert_eq!(seen, [json!({"tools": ["echo", "hold", "released"]})]);
+    let expected = json!({"tools": ["echo", "hold", "released"], "version": client.era.version()});
+    assert_eq!(seen, [expected]);
 }
 
 async fn every_envelope_comes_before_the_result(client: &Client) {

@@ -1,5 +1,6 @@
 //! The programs of `peers/` as child processes, ended when they are dropped.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,11 +17,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Names the file in which a server's tools write down their cancellation.
 const LOG: &str = "INTEROP_LOG";
 
-/// An official SDK. The programs of all take the same arguments and say the same lines.
+/// An official SDK and its generation. The programs of all take the same arguments and say the same
+/// lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Peer {
-    Python,
-    TypeScript,
+    Python1,
+    Python2,
+    TypeScript1,
+    TypeScript2,
+    Rust3,
 }
 
 /// What carries the messages between a peer and us.
@@ -30,39 +35,110 @@ pub(crate) enum Link {
     Stdio,
 }
 
+/// What a peer and we are to speak.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+/// A row of the matrix.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) peer: Peer,
+    pub(crate) link: Link,
+    pub(crate) era: Era,
+}
+
+impl Row {
+    /// What our client is told. It finds the era out, except that it would find the other one.
+    fn asked(self) -> agent_hub_kit::Era {
+        match (self.era, self.peer) {
+            (Era::Legacy, Peer::Python2 | Peer::TypeScript2 | Peer::Rust3) => {
+                agent_hub_kit::Era::Legacy
+            }
+            _ => agent_hub_kit::Era::Auto,
+        }
+    }
+}
+
+impl Era {
+    /// What both sides agree on.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
+        }
+    }
+
+    /// The word for it in a peer's arguments.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
 impl Peer {
     /// What its server makes of the tool `fail` that fails with `message`.
     pub(crate) fn failure(self, message: &str) -> String {
         match self {
-            Self::Python => format!("Error executing tool fail: {message}"),
-            Self::TypeScript => message.to_owned(),
+            Self::Python1 | Self::Python2 => format!("Error executing tool fail: {message}"),
+            Self::TypeScript1 | Self::TypeScript2 | Self::Rust3 => message.to_owned(),
         }
     }
 
-    /// Its `server` or `client`, and what runs it. `None` if it is not installed.
+    /// The tools of its server in the order in which it lists them.
+    pub(crate) fn tools(self) -> [&'static str; 6] {
+        let mut tools = [
+            "echo",
+            "stream",
+            "plain_progress",
+            "all_types",
+            "fail",
+            "sleep",
+        ];
+        if matches!(self, Self::Rust3) {
+            tools.sort_unstable(); // this SDK does
+        }
+        tools
+    }
+
+    /// Its `server` or `client`. `None` if it is not installed.
     fn program(self, role: &str) -> Option<Program> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
-        let venv_python = here.join(".venv/bin/python");
-        let node_modules = here.join("peers/typescript/node_modules");
-        let (variable, interpreter, installed, script) = match self {
-            Self::Python => (
-                "INTEROP_PYTHON",
-                venv_python.clone(),
-                venv_python,
-                format!("peers/python/{role}.py"),
-            ),
-            Self::TypeScript => (
-                "INTEROP_NODE",
+        let python = |venv: &str| {
+            let binary = here.join(venv).join("bin/python");
+            let script = here.join("peers/python").join(format!("{role}.py"));
+            (binary, vec![script.into_os_string()])
+        };
+        let node = |generation: &str| {
+            let script = here.join("peers/typescript").join(format!("{role}.mjs"));
+            (
                 PathBuf::from("node"),
-                node_modules,
-                format!("peers/typescript/{role}.mjs"),
-            ),
+                vec![script.into_os_string(), generation.into()],
+            )
         };
-        let interpreter = match std::env::var_os(variable) {
+        let (variable, (binary, args)) = match self {
+            Self::Python1 => ("INTEROP_PYTHON_1", python(".venv-1")),
+            Self::Python2 => ("INTEROP_PYTHON_2", python(".venv-2")),
+            Self::TypeScript1 => ("INTEROP_NODE", node("sdk1")),
+            Self::TypeScript2 => ("INTEROP_NODE", node("sdk2")),
+            Self::Rust3 => {
+                let binary = here.join("peers/rust/target/debug/rust-peer");
+                ("INTEROP_RUST", (binary, vec![role.into()]))
+            }
+        };
+        let installed = match self {
+            Self::TypeScript1 | Self::TypeScript2 => here.join("peers/typescript/node_modules"),
+            Self::Python1 | Self::Python2 | Self::Rust3 => binary.clone(),
+        };
+        let binary = match std::env::var_os(variable) {
             Some(named) => (!named.is_empty()).then(|| named.into()),
-            None => installed.exists().then_some(interpreter),
+            None => installed.exists().then_some(binary),
         };
-        let Some(interpreter) = interpreter else {
+        let Some(binary) = binary else {
             assert_ne!(
                 std::env::var("CI").as_deref(),
                 Ok("true"),
@@ -71,23 +147,19 @@ impl Peer {
             eprintln!("SKIPPED: no {self:?} peer; tests/run.sh installs it");
             return None;
         };
-        let script = here.join(script);
-        Some(Program {
-            interpreter,
-            script,
-        })
+        Some(Program { binary, args })
     }
 }
 
 struct Program {
-    interpreter: PathBuf,
-    script: PathBuf,
+    binary: PathBuf,
+    args: Vec<OsString>,
 }
 
 impl Program {
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.interpreter);
-        command.arg(&self.script);
+        let mut command = Command::new(&self.binary);
+        command.args(&self.args);
         command.stdin(Stdio::null()).kill_on_drop(true);
         command
     }
@@ -95,26 +167,33 @@ impl Program {
 
 /// A peer's client, and the server it talks to.
 pub(crate) struct Client {
+    pub(crate) era: Era,
     program: Program,
     target: String,
 }
 
 impl Client {
     /// `None` if the peer is not installed.
-    pub(crate) fn of(peer: Peer, target: String) -> Option<Self> {
-        let program = peer.program("client")?;
-        Some(Self { program, target })
+    pub(crate) fn of(row: Row, target: String) -> Option<Self> {
+        let program = row.peer.program("client")?;
+        let era = row.era;
+        Some(Self {
+            program,
+            era,
+            target,
+        })
     }
 
     /// Runs a scenario to its end: what the client saw, in order.
     pub(crate) async fn run(&self, scenario: &[&str]) -> Vec<Value> {
         let mut command = self.program.command();
+        command.arg(self.era.word());
         command.arg(&self.target).args(scenario);
         command.stderr(Stdio::inherit());
         let output = timeout(PATIENCE, command.output())
             .await
             .expect("the client ends")
-            .expect("the interpreter starts");
+            .expect("the program starts");
         let said = String::from_utf8(output.stdout).unwrap();
         let status = output.status;
         assert!(status.success(), "{status} after:\n{said}");
@@ -126,7 +205,7 @@ impl Client {
 
 /// A peer's server, ready.
 pub(crate) struct Server {
-    pub(crate) peer: Peer,
+    pub(crate) row: Row,
     place: Place,
     log: PathBuf,
 }
@@ -141,33 +220,41 @@ enum Place {
 
 impl Server {
     /// `None` if the peer is not installed. `name` is unlike that of any other test's server.
-    pub(crate) async fn start(peer: Peer, link: Link, name: &str) -> Option<Self> {
+    pub(crate) async fn start(row: Row, name: &str) -> Option<Self> {
         let log = format!("{}.log", name.replace("::", "-"));
         let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(log);
         std::fs::write(&log, "").unwrap();
-        let program = peer.program("server")?;
-        let place = match link {
+        let program = row.peer.program("server")?;
+        let place = match row.link {
             Link::Http => {
                 let mut command = program.command();
                 let (url, child) = listening(command.arg("http").env(LOG, &log)).await;
                 Place::Http { url, _child: child }
             }
             Link::Stdio => Place::Stdio(
-                StdioCommand::new(program.interpreter)
-                    .arg(program.script)
+                StdioCommand::new(program.binary)
+                    .args(program.args)
                     .arg("stdio")
                     .env(LOG, &log),
             ),
         };
-        Some(Self { peer, place, log })
+        Some(Self { row, place, log })
     }
 
-    /// Connects the hub to it under `name`.
+    /// Connects the hub to it under `name`, in the era of the row.
     pub(crate) async fn connect(&self, hub: &AgentHubClient, name: &str) {
+        let era = self.row.asked();
         match &self.place {
-            Place::Http { url, .. } => hub.connect_http(name, url).await.unwrap(),
-            Place::Stdio(command) => hub.connect_stdio(name, command.clone()).await.unwrap(),
+            Place::Http { url, .. } => hub.connect_http(name, url).era(era).await.unwrap(),
+            Place::Stdio(command) => {
+                let connecting = hub.connect_stdio(name, command.clone()).era(era);
+                connecting.await.unwrap()
+            }
         };
+        let servers = hub.servers();
+        let server = servers.iter().find(|server| *server.name == *name);
+        let version = server.unwrap().protocol_version;
+        assert_eq!(version, Some(self.row.era.version()), "{:?}", self.row);
     }
 
     /// What its tools wrote down of their own cancellation.
@@ -181,7 +268,7 @@ async fn listening(command: &mut Command) -> (String, Child) {
     let mut child = command
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the interpreter starts");
+        .expect("the program starts");
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let ready = async {
         while let Some(line) = lines.next_line().await.unwrap() {

@@ -1,10 +1,11 @@
 //! Our client against a peer's server.
 
 use agent_hub_kit::{AgentHubClient, CallStream, Error};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::peer::{Link, PATIENCE, Peer, Server};
+use crate::peer::{Era, Link, PATIENCE, Peer, Row, Server};
 
 for_each_peer!(connected [
     tools_are_listed_and_called,
@@ -17,13 +18,8 @@ for_each_peer!(connected [
 ]);
 
 /// Runs the scenario with a hub that is connected to the peer's server as `peer`.
-async fn connected(
-    peer: Peer,
-    link: Link,
-    name: &str,
-    scenario: impl AsyncFnOnce(&Server, &AgentHubClient),
-) {
-    let Some(server) = Server::start(peer, link, name).await else {
+async fn connected(row: Row, name: &str, scenario: impl AsyncFnOnce(&Server, &AgentHubClient)) {
+    let Some(server) = Server::start(row, name).await else {
         return;
     };
     let hub = AgentHubClient::builder().build();
@@ -61,23 +57,13 @@ async fn cancellation_is_seen(server: &Server, hub: &AgentHubClient, times: usiz
     assert_eq!(server.log(), "cancelled sleep\n".repeat(times));
 }
 
-async fn tools_are_listed_and_called(_: &Server, hub: &AgentHubClient) {
+async fn tools_are_listed_and_called(peer: &Server, hub: &AgentHubClient) {
     let listed = hub.list_tools().await;
     assert_eq!(listed.len(), 1, "{listed:?}");
     let (server, tools) = &listed[0];
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(server, "peer");
-    assert_eq!(
-        names,
-        [
-            "echo",
-            "stream",
-            "plain_progress",
-            "all_types",
-            "fail",
-            "sleep"
-        ]
-    );
+    assert_eq!(names, peer.row.peer.tools());
 
     let text = "Hé👋 \"llo\" \\ \n こんにちは";
     let echoed = hub.call_tool("echo", json!({"text": text})).await;
@@ -133,7 +119,7 @@ async fn a_failing_tool_is_a_tool_error_and_one_terminal_event(
     server: &Server,
     hub: &AgentHubClient,
 ) {
-    let said = json!(server.peer.failure("no luck"));
+    let said = json!(server.row.peer.failure("no luck"));
     let error = hub
         .call_tool("fail", json!({"message": "no luck"}))
         .await
@@ -172,4 +158,42 @@ async fn the_tool_sees_a_cancel_and_a_dropped_stream(server: &Server, hub: &Agen
     stream.next().await.unwrap();
     drop(stream);
     cancellation_is_seen(server, hub, 2).await;
+}
+
+#[tokio::test]
+async fn one_hub_holds_both_eras_over_both_links_at_once() {
+    let rows = [
+        (Peer::Python1, Link::Http, Era::Legacy),
+        (Peer::TypeScript2, Link::Http, Era::Modern),
+        (Peer::TypeScript1, Link::Stdio, Era::Legacy),
+        (Peer::Rust3, Link::Stdio, Era::Modern),
+    ];
+    let hub = AgentHubClient::builder().build();
+    let mut servers = Vec::new();
+    for (peer, link, era) in rows {
+        let (row, name) = (Row { peer, link, era }, format!("{peer:?}"));
+        let Some(server) = Server::start(row, &format!("one_hub::{name}")).await else {
+            return;
+        };
+        server.connect(&hub, &name).await;
+        servers.push((name, server));
+    }
+    let talking = join_all(servers.iter().map(async |(name, server)| {
+        let call = |tool: &str, args| hub.call_tool_stream(tool, args).server(name);
+        let mut asleep = call("sleep", json!({"seconds": 3600}));
+        asleep.next().await.unwrap();
+        let events = rest(call("stream", json!({"n": 100}))).await;
+        let said: Vec<Value> = (0..100)
+            .map(|i| event("text", json!(format!("tok{i}"))))
+            .chain([terminal("result", json!("done"))])
+            .collect();
+        assert_eq!(events, said, "{name}");
+        drop(asleep);
+        while server.log().is_empty() {
+            let echoed = hub.call_tool("echo", json!({"text": *name})).server(name);
+            assert_eq!(echoed.await.unwrap(), json!(*name));
+        }
+    }));
+    timeout(PATIENCE, talking).await.expect("the test ends");
+    hub.close().await;
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, Error, McpServer, RawArgs, Tool, ToolContext, testing};
+use agent_hub_kit::{AgentHubClient, Era, Error, McpServer, RawArgs, Tool, ToolContext, testing};
 use serde_json::{Value, json};
 
 use crate::fixture::{
@@ -303,7 +303,11 @@ async fn a_session_whose_stream_went_makes_room() {
 async fn a_hub_follows_the_tools_of_a_server() {
     let server = dynamic();
     let hub = AgentHubClient::builder().build();
-    testing::connect_memory(&hub, "p", &server).await.unwrap();
+    // In the other era nothing is followed yet.
+    testing::connect_memory(&hub, "p", &server)
+        .era(Era::Legacy)
+        .await
+        .unwrap();
     add(&server, "new").unwrap();
     soon(async {
         while hub.find_tool("new").is_none() {

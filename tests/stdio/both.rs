@@ -2,23 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use agent_hub_kit::{AgentHubClient, Error, EventKind, StdioCommand};
+use agent_hub_kit::{AgentHubClient, Era, Error, EventKind, StdioCommand};
 use serde_json::json;
 
-use crate::{hub, process, raw, read, run, shown};
+use crate::{hub, process, raw, read, run_in_both_eras, shown};
 
-async fn connect(hub: &AgentHubClient) -> String {
+async fn connect(hub: &AgentHubClient, era: Era) -> String {
     let marker = process::marker();
     let command = StdioCommand::new(raw::program()).arg(&marker);
-    hub.connect_stdio("p", command).await.unwrap();
+    hub.connect_stdio("p", command).era(era).await.unwrap();
     marker
 }
 
 #[test]
 fn a_long_stream_arrives_whole_and_in_order() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
-        connect(&hub).await;
+        connect(&hub, era).await;
         const COUNT: usize = 20_000;
         let mut call = hub.call_tool_stream("count", json!({"n": COUNT, "size": 10}));
         for n in 1..=COUNT {
@@ -32,9 +32,9 @@ fn a_long_stream_arrives_whole_and_in_order() {
 // Covers R-1610.
 #[test]
 fn calls_run_beside_each_other_and_are_cancelled_alone() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
-        let marker = connect(&hub).await;
+        let marker = connect(&hub, era).await;
         let mut held: Vec<_> = (0..60).map(|_| hub.call_tool_stream("hold", ())).collect();
         for call in &mut held {
             assert_eq!(call.next().await.unwrap().text(), Some("held"));

@@ -6,6 +6,7 @@ use crate::process;
 
 /// What every script starts from: functions that it may define anew, and the words to answer with.
 /// `$line` is the line that came, `$id` the id in it, `$lines` how many came.
+/// They are servers of the handshake era.
 const PRELUDE: &str = r#"
 say() { printf '%s\n' "$1"; }
 answer() { say '{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}'; }
@@ -17,6 +18,10 @@ welcome() {
     answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"0"}}'
 }
 tools() { answer '{"tools":[{"name":"t","inputSchema":{"type":"object"}},{"name":"u","inputSchema":{"type":"object"}}]}'; }
+discover() { # the question which era it is, which is no line that counts
+    lines=$((lines - 1))
+    say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"Method not found"}}'
+}
 opening() { welcome; }
 listing() { tools; }
 call() { text "$lines"; }
@@ -28,6 +33,7 @@ next() {
 serve() {
     while next; do
         case $line in
+            *'"method":"server/discover"'*) discover ;;
             *'"method":"initialize"'*) opening ;;
             *'"method":"tools/list"'*) listing ;;
             *'"method":"tools/call"'*) call ;;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent_hub_kit::{AgentHubClient, Error, HubEvent, OnError, ServerState, StdioCommand, ToolRef};
 use serde_json::{Value, json};
 
-use crate::{hub, process, raw, read, run, said, shown};
+use crate::{hub, process, raw, read, run_in_both_eras, said, shown};
 
 const TOOLS: [&str; 6] = ["echo", "wait", "hold", "count", "late", "panic"];
 
@@ -24,11 +24,11 @@ fn names(tools: &[ToolRef]) -> Vec<&str> {
 
 #[test]
 fn connect_stdio_gives_the_tools_and_keeps_the_order() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
         for name in ["b", "a"] {
             assert_eq!(
-                names(&hub.connect_stdio(name, server()).await.unwrap()),
+                names(&hub.connect_stdio(name, server()).era(era).await.unwrap()),
                 TOOLS
             );
         }
@@ -48,7 +48,7 @@ fn connect_stdio_gives_the_tools_and_keeps_the_order() {
 
 #[test]
 fn on_error_says_what_a_failure_is() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let seen = warnings.clone();
         let hub = AgentHubClient::builder()
@@ -68,7 +68,7 @@ fn on_error_says_what_a_failure_is() {
             assert!(tools.unwrap().is_empty(), "{name}");
         }
         assert_eq!(*warnings.lock().unwrap(), ["warned"]);
-        hub.connect_stdio("well", server()).await.unwrap();
+        hub.connect_stdio("well", server()).era(era).await.unwrap();
         let states: Vec<_> = hub
             .servers()
             .into_iter()
@@ -93,10 +93,10 @@ fn on_error_says_what_a_failure_is() {
 
 #[test]
 fn replace_keeps_the_old_child_until_the_new_one_is_ready() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
-        hub.connect_stdio("p", server()).await.unwrap();
-        let taken = hub.connect_stdio("p", server()).await.unwrap_err();
+        hub.connect_stdio("p", server()).era(era).await.unwrap();
+        let taken = hub.connect_stdio("p", server()).era(era).await.unwrap_err();
         assert!(matches!(taken, Error::Config { .. }), "{taken:?}");
         hub.connect_stdio("p", nothing())
             .replace(true)
@@ -105,6 +105,7 @@ fn replace_keeps_the_old_child_until_the_new_one_is_ready() {
         let mut held = hub.call_tool_stream("hold", ());
         assert_eq!(held.next().await.unwrap().text(), Some("held"));
         hub.connect_stdio("p", server())
+            .era(era)
             .replace(true)
             .await
             .unwrap();
@@ -120,10 +121,10 @@ fn replace_keeps_the_old_child_until_the_new_one_is_ready() {
 
 #[test]
 fn disconnect_ends_the_calls_of_that_server_alone() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
         for name in ["a", "b"] {
-            hub.connect_stdio(name, server()).await.unwrap();
+            hub.connect_stdio(name, server()).era(era).await.unwrap();
         }
         let mut held: Vec<_> = ["a/hold", "b/hold"]
             .map(|tool| hub.call_tool_stream(tool, ()))
@@ -143,10 +144,10 @@ fn disconnect_ends_the_calls_of_that_server_alone() {
 
 #[test]
 fn a_tool_is_found_by_its_name_and_its_server() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
         for name in ["a", "b"] {
-            hub.connect_stdio(name, server()).await.unwrap();
+            hub.connect_stdio(name, server()).era(era).await.unwrap();
         }
         assert_eq!(hub.find_tool("echo").unwrap().server(), "a");
         assert_eq!(hub.find_tool_on("b", "echo").unwrap().server(), "b");
@@ -173,9 +174,9 @@ fn a_tool_is_found_by_its_name_and_its_server() {
 
 #[test]
 fn a_call_has_its_options() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let hub = hub();
-        hub.connect_stdio("p", server()).await.unwrap();
+        hub.connect_stdio("p", server()).era(era).await.unwrap();
         let typed = hub
             .call_tool("echo", json!({"text": "a"}))
             .typed::<String>();
@@ -201,7 +202,7 @@ fn a_call_has_its_options() {
 
 #[test]
 fn an_observer_sees_every_event_as_it_is_read() {
-    run(async || {
+    run_in_both_eras(async |era| {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (inline, later) = (seen.clone(), Arc::new(Mutex::new(Vec::new())));
         let queued = later.clone();
@@ -212,7 +213,7 @@ fn an_observer_sees_every_event_as_it_is_read() {
                 }
             })
             .build();
-        hub.connect_stdio("p", server()).await.unwrap();
+        hub.connect_stdio("p", server()).era(era).await.unwrap();
         read(&mut hub.call_tool_stream("count", json!({"n": 1, "size": 1}))).await;
         assert_eq!(*seen.lock().unwrap(), [json!("1 x"), json!("counted")]);
         let waiting = AgentHubClient::builder()
@@ -225,7 +226,7 @@ fn an_observer_sees_every_event_as_it_is_read() {
                 }
             })
             .build();
-        waiting.connect_stdio("p", server()).await.unwrap();
+        waiting.connect_stdio("p", server()).era(era).await.unwrap();
         read(&mut waiting.call_tool_stream("count", json!({"n": 1, "size": 1}))).await;
         waiting.close().await;
         assert_eq!(

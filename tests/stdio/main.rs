@@ -33,7 +33,7 @@ mod serving;
 use std::error::Error as _;
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, CallStream, Error, Limits, StreamEvent};
+use agent_hub_kit::{AgentHubClient, CallStream, Era, Error, Limits, StreamEvent};
 
 /// Runs a test on both kinds of runtime.
 fn run(test: impl AsyncFn()) {
@@ -42,6 +42,13 @@ fn run(test: impl AsyncFn()) {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2),
         &test,
     );
+}
+
+/// The same in both eras, for what our own server is the other side of.
+fn run_in_both_eras(test: impl AsyncFn(Era)) {
+    for era in [Era::Legacy, Era::Modern] {
+        run(async || test(era).await);
+    }
 }
 
 /// Runs a test that takes its time on one of them.

@@ -144,7 +144,7 @@ fn a_byte_order_mark_before_the_first_message_is_no_part_of_it() {
     run(async || {
         let hub = hub();
         let marked = r#"
-            opening() { printf '\357\273\277'; welcome; }
+            next; printf '\357\273\277'; discover
         "#;
         child::connect(&hub, marked).await;
     });

@@ -73,7 +73,7 @@ fn a_call_that_nobody_reads_ends_alone() {
         let told = hub.call_tool("t", json!({ "ask": 1 })).await.unwrap();
         let cancels = told["cancels"].as_array().unwrap();
         assert_eq!(cancels.len(), 1, "{cancels:?}");
-        assert_eq!(cancels[0]["params"]["requestId"], 3, "{cancels:?}");
+        assert_eq!(cancels[0]["params"]["requestId"], 4, "{cancels:?}");
     });
 }
 
@@ -210,7 +210,7 @@ fn a_call_is_cancelled_once_with_its_number_and_the_child_lives_on() {
             let seen = told["cancels"].as_array().unwrap();
             assert_eq!(seen.len(), 1, "{how}: {seen:?}");
             let id = &seen[0]["params"]["requestId"];
-            assert_eq!(*id, 3, "{how}: a number, that of the call");
+            assert_eq!(*id, 4, "{how}: a number, that of the call");
             assert_eq!(crate::process::with(&marker), pids, "{how}");
         }
     });

@@ -52,7 +52,7 @@ fn closing_sends_the_cancels_then_closes_stdin_and_waits() {
         let text = std::fs::read_to_string(&file).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
-        for id in [r#""requestId":3"#, r#""requestId":4"#] {
+        for id in [r#""requestId":4"#, r#""requestId":5"#] {
             assert!(lines[..2].iter().any(|line| line.contains(id)), "{text}");
         }
         assert_eq!(lines[2], "end of input");

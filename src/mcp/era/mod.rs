@@ -26,8 +26,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// The request that opens a connection, and what stands beside it.
     fn opening(&self, id: &RequestId, client: &Implementation) -> (Head, Bytes);
 
-    /// Reads the answer to it; the error says why the connection cannot go on.
-    fn opened(&self, result: &RawJson) -> Result<Opened, String>;
+    /// Reads the answer to it.
+    fn opened(&self, result: &RawJson) -> Result<Opened, Unopened>;
 
     /// The notification that completes the opening, if it takes one.
     fn confirmation(&self) -> Option<Bytes>;
@@ -122,8 +122,19 @@ pub(crate) struct SubscriptionWords {
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) version: ProtocolVersion,
+    /// The server says that it has tools, if only none at the moment.
+    pub(crate) has_tools: bool,
     /// The server says when its tools change.
     pub(crate) list_changed: bool,
+}
+
+/// Why an answer to the opening opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unopened {
+    /// It is no such answer; what is wrong.
+    Odd(String),
+    /// The versions that the server speaks, none of them of this era.
+    Versions(Vec<String>),
 }
 
 /// The methods that a server of this crate has.
@@ -196,22 +207,27 @@ impl ServerWords {
     }
 }
 
-/// Whether a server's capabilities, whatever stands there, say that it tells of changed tools.
-fn declares_changes(capabilities: Option<&RawValue>) -> bool {
-    let declared = capabilities.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
-    let tools = declared
-        .as_ref()
-        .and_then(|declared| declared.pointer("/tools/listChanged"));
-    tools == Some(&Value::Bool(true))
+impl Opened {
+    /// `capabilities` are what the server declares, whatever stands there.
+    fn new(version: ProtocolVersion, capabilities: Option<&RawValue>) -> Self {
+        let declared = capabilities.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+        let tools = declared.as_ref().and_then(|declared| declared.get("tools"));
+        let list_changed = tools.and_then(|tools| tools.get("listChanged"));
+        Self {
+            version,
+            has_tools: tools.is_some_and(Value::is_object),
+            list_changed: list_changed == Some(&Value::Bool(true)),
+        }
+    }
 }
 
 /// Revisions as a text for people.
-fn spelled(versions: impl Iterator<Item = ProtocolVersion>) -> String {
+pub(crate) fn spelled(versions: impl Iterator<Item = ProtocolVersion>) -> String {
     let versions: Vec<&str> = versions.map(ProtocolVersion::as_str).collect();
     versions.join(", ")
 }
 
 /// At most 100 characters of a peer's text.
-fn clipped(text: &str) -> String {
+pub(crate) fn clipped(text: &str) -> String {
     text.chars().take(100).collect()
 }

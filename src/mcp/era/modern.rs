@@ -13,7 +13,7 @@ use super::super::types::{CacheScope, DiscoverResult, Implementation, ListenPara
 use super::super::version::ProtocolVersion;
 use super::{
     Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
-    clipped, declares_changes, spelled,
+    Unopened, clipped,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
 
@@ -34,26 +34,18 @@ impl Dialect for Modern {
         (head, body)
     }
 
-    fn opened(&self, result: &RawJson) -> Result<Opened, String> {
+    fn opened(&self, result: &RawJson) -> Result<Opened, Unopened> {
         let result: DiscoverResult = result
             .object()
-            .map_err(|e| format!("an odd answer to server/discover: {e}"))?;
+            .map_err(|e| Unopened::Odd(format!("an odd answer to server/discover: {e}")))?;
         let listed = |version: &ProtocolVersion| {
             let mut supported = result.supported_versions.iter();
             supported.any(|text| text == version.as_str())
         };
         let Some(version) = ProtocolVersion::known(false).find(listed) else {
-            return Err(format!(
-                "the server speaks protocol versions {:?}; this client knows {}",
-                clipped(&result.supported_versions.join(", ")),
-                spelled(ProtocolVersion::known(false)),
-            ));
+            return Err(Unopened::Versions(result.supported_versions));
         };
-        let list_changed = declares_changes(result.capabilities.as_deref());
-        Ok(Opened {
-            version,
-            list_changed,
-        })
+        Ok(Opened::new(version, result.capabilities.as_deref()))
     }
 
     fn confirmation(&self) -> Option<Bytes> {

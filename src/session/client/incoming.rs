@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::super::call::rpc_error;
-use super::super::negotiate::Move;
+use super::super::negotiate::{Failure, Move};
 use super::super::progress::decode_progress;
 use super::super::tools::Page;
 use super::{ClientSession, Event, Live, Owner, Phase, Refusal, Step, Work, closed, early_end};
@@ -36,10 +36,12 @@ impl ClientSession {
                 if let Phase::Opening {
                     id: opening,
                     session: candidate,
+                    is_replied,
+                    ..
                 } = &mut self.phase
                     && *opening == id
                 {
-                    *candidate = session;
+                    (*candidate, *is_replied) = (session, true);
                 }
                 if good { Step::Read } else { Step::Refused }
             }
@@ -198,6 +200,8 @@ impl ClientSession {
             {
                 own
             }
+            // On a channel that all share there is nothing else yet that it could be about.
+            (None, Owner::Nobody) if failed && let Some(question) = self.question() => question,
             _ => return,
         };
         match self.pending.work(id) {
@@ -222,11 +226,24 @@ impl ClientSession {
         }
     }
 
+    /// The question that waits for its answer, on a channel that all share.
+    fn question(&self) -> Option<i64> {
+        match self.phase {
+            Phase::Opening {
+                id,
+                is_question: true,
+                ..
+            } if self.is_shared => Some(id),
+            _ => None,
+        }
+    }
+
     fn handle_opened(&mut self, id: i64, outcome: Outcome) {
         let session = match &mut self.phase {
             Phase::Opening {
                 id: opening,
                 session,
+                ..
             } if *opening == id => session.take(),
             _ => return,
         };
@@ -268,7 +285,7 @@ impl ClientSession {
         match next {
             Move::Done(opened) => self.handle_agreed(opened, None),
             Move::Fail(error) => self.fail_opening(error),
-            Move::Open(opening) => self.send_opening(&opening, None),
+            Move::Open(opening) => self.send_opening(&opening),
         }
     }
 
@@ -288,6 +305,14 @@ impl ClientSession {
                 return self.end_list(id, Ok(()));
             }
             Outcome::Error(e) if e.code == Code::INVALID_PARAMS && self.restart_list(id) => return,
+            // To some of those a method that they lack is a request with bad parameters.
+            Outcome::Error(e)
+                if e.code == Code::INVALID_PARAMS
+                    && self.opened().is_some_and(|opened| !opened.has_tools)
+                    && self.is_first_page(id) =>
+            {
+                return self.end_list(id, Ok(()));
+            }
             Outcome::Error(e) => return self.end_list(id, Err(rpc_error(e))),
             Outcome::Malformed(detail) => return self.end_list(id, Err(Error::protocol(detail))),
         };
@@ -303,6 +328,11 @@ impl ClientSession {
             Ok(Page::More(cursor)) => self.ask_again(id, Some(&cursor)),
             Err(e) => self.end_list(id, Err(e)),
         }
+    }
+
+    /// Whether nothing of a list has come yet, nor was it begun anew.
+    fn is_first_page(&mut self, id: i64) -> bool {
+        matches!(self.pending.work(id), Some(Work::List { listing, .. }) if listing.is_new())
     }
 
     /// A peer that refuses its own cursor has changed its list meanwhile.
@@ -372,7 +402,18 @@ impl ClientSession {
             Owner::Request(id) => match self.pending.remove(id) {
                 None => {}
                 Some(Work::Open) => {
-                    let next = self.negotiation.handle_failure(error, false);
+                    let replied = matches!(
+                        self.phase,
+                        Phase::Opening {
+                            is_replied: true,
+                            ..
+                        }
+                    );
+                    let failure = match replied {
+                        true => Failure::Answerless,
+                        false => Failure::Unsent,
+                    };
+                    let next = self.negotiation.handle_failure(error, failure);
                     self.go_on(next);
                 }
                 Some(Work::List { list, .. }) => {
@@ -405,7 +446,9 @@ impl ClientSession {
         }
         self.phase = Phase::New;
         if opening.is_some() {
-            let next = self.negotiation.handle_failure(error.clone(), true);
+            let next = self
+                .negotiation
+                .handle_failure(error.clone(), Failure::Gone);
             self.go_on(next);
         }
     }
@@ -423,6 +466,9 @@ impl ClientSession {
     /// A message on the channel that all answers come on could not be taken, and it may have been
     /// anybody's answer: no call can be left to wait for it.
     pub(crate) fn handle_skipped(&mut self, error: &Error) {
+        if let Phase::Opening { is_replied, .. } = &mut self.phase {
+            *is_replied = true;
+        }
         for id in self.pending.ids() {
             if let Some(event) = self.give_up(id, "an answer could not be read", error.clone()) {
                 self.tell(Event::Call { id, event });

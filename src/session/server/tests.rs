@@ -258,23 +258,22 @@ fn every_request_is_answered_under_its_own_id() {
     }
 }
 
-// Covers R-411.
+// Covers R-107, R-411.
 #[test]
-fn a_ping_is_answered_whatever_its_params() {
+fn a_ping_is_answered_unless_its_params_are_none() {
     let (mut session, facts) = (session(), facts());
-    for params in [
-        "",
-        r#","params":{}"#,
-        r#","params":null"#,
-        r#","params":[1]"#,
-        r#","params":7"#,
+    let pong = result("7", "{}");
+    let odd = error(200, "7", -32602, "`params` is not an object");
+    for (params, answer) in [
+        ("", &pong),
+        (r#","params":{}"#, &pong),
+        (r#","params":{"x":[]}"#, &pong),
+        (r#","params":null"#, &pong),
+        (r#","params":[1]"#, &odd),
+        (r#","params":7"#, &odd),
     ] {
         let ping = format!(r#""method":"ping"{params}"#);
-        assert_eq!(
-            asked(&mut session, &facts, &ping),
-            result("7", "{}"),
-            "{params}"
-        );
+        assert_eq!(&asked(&mut session, &facts, &ping), answer, "{params}");
     }
 }
 

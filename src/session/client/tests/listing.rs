@@ -76,6 +76,13 @@ fn pages_are_asked_for_until_there_is_no_cursor() {
             vec![("{}", r#""error":{"code":-32601,"message":"no"}"#.to_owned())],
             vec!["listed 2: []"],
         ),
+        (
+            vec![(
+                "{}",
+                r#""error":{"code":-32602,"message":"bad"}"#.to_owned(),
+            )],
+            vec!["listed 2: []"],
+        ),
         // What cannot be helped.
         (
             vec![(
@@ -83,13 +90,6 @@ fn pages_are_asked_for_until_there_is_no_cursor() {
                 r#""error":{"code":-32603,"message":"boom"}"#.to_owned(),
             )],
             vec!["listed 2: alpha: the server answered error -32603: boom"],
-        ),
-        (
-            vec![(
-                "{}",
-                r#""error":{"code":-32602,"message":"bad"}"#.to_owned(),
-            )],
-            vec!["listed 2: alpha: the server answered error -32602: bad"],
         ),
         (
             vec![("{}", r#""error":"boom""#.to_owned())],
@@ -366,4 +366,30 @@ fn lists_at_once_are_told_apart() {
         answered(&mut session, one, &page(&["a"], "")),
         ["listed 2: [a]"]
     );
+}
+
+// Covers R-410.
+#[test]
+fn only_a_server_without_tools_may_say_that_the_parameters_are_bad() {
+    for (capabilities, told) in [
+        ("{}", "listed 2: []"),
+        (r#"{"tools":null}"#, "listed 2: []"),
+        (
+            r#"{"tools":{}}"#,
+            "listed 2: alpha: the server answered error -32602: bad",
+        ),
+    ] {
+        let mut session = client();
+        session.open(start());
+        outputs(&mut session);
+        let result =
+            format!(r#""result":{{"protocolVersion":"2025-11-25","capabilities":{capabilities}}}"#);
+        session.handle_head(Owner::Request(1), 200, None);
+        answered(&mut session, 1, &result);
+        session.handle_head(Owner::Confirmation, 202, None);
+        session.list();
+        outputs(&mut session);
+        let refused = r#""error":{"code":-32602,"message":"bad"}"#;
+        assert_eq!(answered(&mut session, 2, refused), [told], "{capabilities}");
+    }
 }

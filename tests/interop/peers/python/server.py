@@ -1,6 +1,6 @@
-"""A FastMCP server whose tools stream progress as our clients expect it.
+"""A server of the official SDK, of either generation, whose tools stream progress as our clients expect it.
 
-    server.py http [PORT]   sessions over Streamable HTTP; 0, the default, takes any free port
+    server.py http [PORT]   Streamable HTTP; 0, the default, takes any free port
     server.py stdio
 
 Over HTTP it says `listening on http://127.0.0.1:PORT/mcp` on stderr when it is ready. Tools that
@@ -16,10 +16,16 @@ import sys
 from collections.abc import Iterator
 
 import uvicorn
-from mcp.server.fastmcp import Context, FastMCP
+
+try:
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ImportError:  # 1.x
+    from mcp.server.fastmcp import Context, FastMCP as MCPServer
+    from mcp.server.fastmcp.exceptions import ToolError
 
 # Below CRITICAL the SDK prints a traceback for every session that a client deletes.
-mcp = FastMCP("python-peer", log_level="CRITICAL")
+mcp = MCPServer("python-peer", log_level="CRITICAL")
 
 
 def envelope(kind: str, content: object) -> str:
@@ -83,7 +89,7 @@ async def all_types(ctx: Context) -> str:
 @mcp.tool()
 async def fail(message: str) -> str:
     """Fail with the message."""
-    raise ValueError(message)
+    raise ToolError(message)  # 2.x keeps the text of any other exception to itself
 
 
 @mcp.tool()

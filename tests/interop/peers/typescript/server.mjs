@@ -1,30 +1,25 @@
 // An McpServer whose tools stream progress as our clients expect it.
 //
-//     server.mjs http [PORT]    sessions over Streamable HTTP; 0, the default, takes any free port
-//     server.mjs stdio
+//     server.mjs SDK http [PORT]    Streamable HTTP; 0, the default, takes any free port
+//     server.mjs SDK stdio
 //
+// SDK is `sdk1` or `sdk2`, the generation: what differs is in the folder of that name.
 // Over HTTP it says `listening on http://127.0.0.1:PORT/mcp` on stderr when it is ready. Tools that
 // see their own cancellation append a line to the file that INTEROP_LOG names.
 
-import { randomUUID } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { setTimeout } from "node:timers/promises";
 
-import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
-import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
-import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { z } from "zod";
 
 const envelope = (type, content) => JSON.stringify({ v: 1, type, content, node: "peer" });
 
 const text = (text) => ({ content: [{ type: "text", text }] });
 
-async function report({ _meta, sendNotification }, progress, total, message) {
-  const progressToken = _meta?.progressToken;
+async function report({ progressToken, notify }, progress, total, message) {
   if (progressToken === undefined) return;
-  const params = { progressToken, progress, total, message };
-  await sendNotification({ method: "notifications/progress", params });
+  await notify({ method: "notifications/progress", params: { progressToken, progress, total, message } });
 }
 
 function recordCancel(tool, signal) {
@@ -32,13 +27,13 @@ function recordCancel(tool, signal) {
   if (log) signal.addEventListener("abort", () => appendFileSync(log, `cancelled ${tool}\n`));
 }
 
-// One for each session: the SDK's server serves one transport.
+// One for each session, or each request where there are none: the SDK's server serves one transport.
 function build() {
-  const mcp = new McpServer({ name: "typescript-peer", version: "1" });
+  const mcp = new sdk.McpServer({ name: "typescript-peer", version: "1" });
 
   mcp.registerTool(
     "echo",
-    { description: "Give the text back, without events.", inputSchema: { text: z.string() } },
+    { description: "Give the text back, without events.", inputSchema: z.object({ text: z.string() }) },
     async (args) => text(args.text),
   );
 
@@ -46,11 +41,12 @@ function build() {
     "stream",
     {
       description: 'Send n text events tok0, tok1, ... and say "done".',
-      inputSchema: { n: z.number().int() },
+      inputSchema: z.object({ n: z.number().int() }),
     },
     async ({ n }, extra) => {
-      recordCancel("stream", extra.signal);
-      for (let i = 0; i < n; i++) await report(extra, i + 1, n, envelope("text", `tok${i}`));
+      const request = sdk.request(extra);
+      recordCancel("stream", request.signal);
+      for (let i = 0; i < n; i++) await report(request, i + 1, n, envelope("text", `tok${i}`));
       return text("done");
     },
   );
@@ -59,10 +55,11 @@ function build() {
     "plain_progress",
     {
       description: "Report i of n for each i from 0, with no message.",
-      inputSchema: { n: z.number().int() },
+      inputSchema: z.object({ n: z.number().int() }),
     },
     async ({ n }, extra) => {
-      for (let i = 0; i < n; i++) await report(extra, i, n);
+      const request = sdk.request(extra);
+      for (let i = 0; i < n; i++) await report(request, i, n);
       return text("done");
     },
   );
@@ -71,6 +68,7 @@ function build() {
     "all_types",
     { description: 'Send one event of every type; "custom" is a type of this tool\'s own.' },
     async (extra) => {
+      const request = sdk.request(extra);
       const events = Object.entries({
         text: 'こんにちは 👋 "quoted" \\ \n',
         think: "hmm",
@@ -83,7 +81,7 @@ function build() {
         custom: [1, null, { deep: true }],
       });
       for (const [i, [type, content]] of events.entries()) {
-        await report(extra, i + 1, events.length, envelope(type, content));
+        await report(request, i + 1, events.length, envelope(type, content));
       }
       return text("done");
     },
@@ -91,7 +89,7 @@ function build() {
 
   mcp.registerTool(
     "fail",
-    { description: "Fail with the message.", inputSchema: { message: z.string() } },
+    { description: "Fail with the message.", inputSchema: z.object({ message: z.string() }) },
     async ({ message }) => {
       throw new Error(message);
     },
@@ -101,12 +99,13 @@ function build() {
     "sleep",
     {
       description: 'Send one text event "asleep", then wait.',
-      inputSchema: { seconds: z.number() },
+      inputSchema: z.object({ seconds: z.number() }),
     },
     async ({ seconds }, extra) => {
-      recordCancel("sleep", extra.signal);
-      await report(extra, 1, undefined, envelope("text", "asleep"));
-      await setTimeout(seconds * 1000, undefined, { signal: extra.signal });
+      const request = sdk.request(extra);
+      recordCancel("sleep", request.signal);
+      await report(request, 1, undefined, envelope("text", "asleep"));
+      await setTimeout(seconds * 1000, undefined, { signal: request.signal });
       return text("slept");
     },
   );
@@ -114,47 +113,20 @@ function build() {
   return mcp;
 }
 
-function serveHttp(port) {
-  const sessions = new Map();
-  const http = createServer(async (request, response) => {
-    const id = request.headers["mcp-session-id"];
-    let transport = sessions.get(id);
-    if (request.url !== "/mcp" || (id !== undefined && transport === undefined)) {
-      response.writeHead(404).end();
-      return;
-    }
-    if (transport === undefined) {
-      // It refuses what is not an initialize.
-      transport = new StreamableHTTPServerTransport({
-        sessionIdGenerator: randomUUID,
-        onsessioninitialized: (id) => sessions.set(id, transport),
-      });
-      transport.onclose = () => sessions.delete(transport.sessionId);
-      await build().connect(transport);
-    }
-    await transport.handleRequest(request, response);
-  });
-  http.listen(port, "127.0.0.1", () => {
-    console.error(`listening on http://127.0.0.1:${http.address().port}/mcp`);
-  });
-}
-
-async function serveStdio() {
-  const mcp = build();
-  // The SDK does not look for the end of its input: a tool at work would keep the process alive.
-  process.stdin.once("end", () => mcp.close());
-  await mcp.connect(new StdioServerTransport());
-}
-
-const [link, port = "0"] = process.argv.slice(2);
+const [generation, link, port = "0"] = process.argv.slice(2);
+const sdk = await import(`./${generation}/server.mjs`);
 switch (link) {
-  case "http":
-    serveHttp(Number(port));
+  case "http": {
+    const http = createServer(sdk.listener(build));
+    http.listen(Number(port), "127.0.0.1", () => {
+      console.error(`listening on http://127.0.0.1:${http.address().port}/mcp`);
+    });
     break;
+  }
   case "stdio":
-    await serveStdio();
+    await sdk.serveStdio(build);
     break;
   default:
-    console.error("usage: server.mjs http [PORT] | stdio");
+    console.error("usage: server.mjs sdk1|sdk2 http [PORT] | stdio");
     process.exitCode = 2;
 }
