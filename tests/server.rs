@@ -13,6 +13,8 @@
 mod fixture;
 #[path = "server/raw.rs"]
 mod raw;
+#[path = "server/stated.rs"]
+mod stated;
 
 #[path = "server/batches.rs"]
 mod batches;
@@ -24,8 +26,14 @@ mod building;
 mod changes;
 #[path = "server/ending.rs"]
 mod ending;
+#[path = "server/eras.rs"]
+mod eras;
 #[path = "server/handlers.rs"]
 mod handlers;
+#[path = "server/hanging_up.rs"]
+mod hanging_up;
+#[path = "server/headers.rs"]
+mod headers;
 #[path = "server/hostile.rs"]
 mod hostile;
 #[path = "server/lifecycle.rs"]
@@ -36,5 +44,9 @@ mod mounted;
 mod pace;
 #[path = "server/shutdown.rs"]
 mod shutdown;
+#[path = "server/stateless.rs"]
+mod stateless;
 #[path = "server/streaming.rs"]
 mod streaming;
+#[path = "server/subscriptions.rs"]
+mod subscriptions;

@@ -305,48 +305,4 @@ fn unsupported(version: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::*;
-    use crate::wire::jsonrpc;
-
-    #[test]
-    fn each_post_goes_where_its_message_and_head_say() {
-        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
-        let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
-        let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}"#;
-        let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        let table = [
-            // body, version, session, expected
-            (initialize, None, None, "open"),
-            (initialize, Some("2025-11-25"), None, "open"),
-            (initialize, Some("2026-07-28"), None, "open"),
-            (initialize, None, Some("a"), "session a"),
-            (ping, None, None, "open"),
-            (ping, None, Some("a"), "session a"),
-            (call, Some("2025-11-25"), Some("a"), "session a"),
-            (call, Some("2024-11-05"), Some("a"), "session a"),
-            (call, Some("1999-01-01"), Some("a"), "400 -32602 Some(2)"),
-            (call, None, None, "400 -32600 Some(2)"),
-            (note, None, None, "400 -32600 None"),
-            ("[1]", None, None, "400 -32600 None"),
-        ];
-        for (body, version, session, expected) in table {
-            let head = Head {
-                version: version.map(str::to_owned),
-                session_id: session.and_then(SessionId::parse),
-                ..Head::default()
-            };
-            let incoming = jsonrpc::decode(&Bytes::from(body), 128).unwrap();
-            let seen = match classify(&head, &incoming) {
-                Ok(Route::Open(_)) => "open".to_owned(),
-                Ok(Route::Nowhere) => "nowhere".to_owned(),
-                Ok(Route::Stated(stated)) => format!("stated {}", stated.version),
-                Ok(Route::Session(id)) => format!("session {}", id.as_str()),
-                Err(r) => format!("{} {} {:?}", r.status, r.error.code.0, r.id),
-            };
-            assert_eq!(seen, expected, "{body} {version:?} {session:?}");
-        }
-    }
-}
+mod tests;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use super::calls::{Session, Step};
 use super::driver::{Host, Reader};
+use crate::mcp::classify::classify_line;
 use crate::session::outbox::Answer;
 use crate::session::progress::Framing;
 use crate::session::server::{CallRequest, Reaction};
-use crate::wire::jsonrpc::{self, Invalid, Message};
+use crate::wire::jsonrpc::{self, Code, ErrorObject, Invalid, Message, RequestId};
 
 pub(super) const NO_BATCH: &str = "batches are not supported";
 
@@ -32,12 +33,11 @@ impl Batch {
         let offer = host.offer();
         let mut entries = Vec::new();
         for member in members {
-            let message = match member {
+            let message = match member_of_session(member) {
                 Ok(message) => message.with_own_id(),
-                Err(invalid) => {
+                Err((id, error)) => {
                     let mut body = Vec::new();
-                    let error = jsonrpc::ErrorObject::new(invalid.code, invalid.detail);
-                    jsonrpc::encode_error(&mut body, invalid.id.as_ref(), &error);
+                    jsonrpc::encode_error(&mut body, id.as_ref(), &error);
                     entries.push(Entry::Said(body));
                     continue;
                 }
@@ -83,5 +83,24 @@ impl Batch {
             array.push(b']');
             array
         })
+    }
+}
+
+/// A member that is judged by the session's rules, or what is wrong with it. One that follows
+/// rules of its own is none: by those there are no arrays.
+fn member_of_session(
+    member: Result<Message, Invalid>,
+) -> Result<Message, (Option<RequestId>, ErrorObject)> {
+    let message = member.map_err(|invalid| {
+        let error = ErrorObject::new(invalid.code, invalid.detail);
+        (invalid.id, error)
+    })?;
+    match (classify_line(&message), &message) {
+        (Err(rejection), _) => Err((rejection.id, rejection.error)),
+        (Ok(Some(_)), Message::Request(request)) => {
+            let error = ErrorObject::new(Code::INVALID_REQUEST, NO_BATCH);
+            Err((Some(request.id.clone()), error))
+        }
+        (Ok(_), _) => Ok(message),
     }
 }

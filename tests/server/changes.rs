@@ -7,7 +7,8 @@ use agent_hub_kit::{AgentHubClient, Era, Error, McpServer, RawArgs, Tool, ToolCo
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    Gate, Served, Session, builder, call, echo, gated, limits, on_both_runtimes, quiet_call, serve,
+    Gate, Session, builder, call, echo, gated, limits, on_both_runtimes, quiet_call, serve,
+    serve_built,
 };
 use crate::raw::{Answer, Raw, soon};
 
@@ -18,16 +19,6 @@ fn add(server: &McpServer, name: &str) -> agent_hub_kit::Result<()> {
     server.add_tool(Tool::new(name), async |_: RawArgs, _: ToolContext| {
         Ok("new")
     })
-}
-
-async fn serve_dynamic(server: &McpServer) -> Served {
-    let bound = server.bind("127.0.0.1:0").await.unwrap();
-    let (addr, handle) = (bound.local_addr(), bound.handle());
-    Served {
-        addr,
-        handle,
-        serving: tokio::spawn(bound.serve()),
-    }
 }
 
 fn dynamic() -> McpServer {
@@ -43,21 +34,6 @@ async fn get(addr: SocketAddr, headers: &[(&str, &str)]) -> Answer {
     raw.send(format!("GET /mcp HTTP/1.1\r\nHost: {addr}\r\n{lines}\r\n"))
         .await;
     raw.answer().await
-}
-
-async fn stream(session: &Session) -> Answer {
-    let [id, version] = session.headers();
-    let stream = get(
-        session.addr,
-        &[id, version, ("Accept", "text/event-stream")],
-    )
-    .await;
-    assert_eq!(stream.head.status, 200, "{}", stream.head.text);
-    assert_eq!(
-        stream.head.header("content-type"),
-        Some("text/event-stream")
-    );
-    stream
 }
 
 async fn confirm(session: &Session) {
@@ -90,7 +66,7 @@ async fn the_tools_of_a_server_are_fixed_unless_it_says_otherwise() {
         };
         assert!(detail.contains("dynamic_tools(true)"), "{detail}");
     }
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let opened = served.initialize().await.json().await;
     assert_eq!(opened["result"]["capabilities"], json!({"tools": {}}));
     let session = served.session().await;
@@ -116,13 +92,13 @@ async fn a_tool_that_cannot_be_is_not_added() {
 // Covers, R-1001.
 async fn tools_come_and_go() {
     let server = dynamic();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let opened = served.initialize().await.json().await;
     let declared = json!({"tools": {"listChanged": true}});
     assert_eq!(opened["result"]["capabilities"], declared);
     let session = served.session().await;
     confirm(&session).await;
-    let mut stream = stream(&session).await;
+    let mut stream = session.stream().await;
     add(&server, "new").unwrap();
     hear(&mut stream).await;
     assert_eq!(names(&session).await, ["echo", "new"]);
@@ -148,7 +124,7 @@ async fn tools_come_and_go() {
 async fn a_running_call_of_a_removed_tool_goes_on() {
     let gate = Gate::new();
     let server = gated(builder(), &gate).dynamic_tools(true).build();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
     // The head of the answer is there once the call runs.
     let mut running = session.call(1, "gated", json!({})).await;
@@ -163,10 +139,10 @@ async fn a_running_call_of_a_removed_tool_goes_on() {
 // Covers R-1001, R-1315.
 async fn a_change_is_told_when_the_client_is_ready_and_listens() {
     let server = dynamic();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     // Nobody is ready: what changed is told later.
     let session = served.session().await;
-    let mut early = stream(&session).await;
+    let mut early = session.stream().await;
     add(&server, "a").unwrap();
     confirm(&session).await;
     hear(&mut early).await;
@@ -175,7 +151,7 @@ async fn a_change_is_told_when_the_client_is_ready_and_listens() {
     confirm(&session).await;
     add(&server, "b").unwrap();
     add(&server, "c").unwrap();
-    let mut late = stream(&session).await;
+    let mut late = session.stream().await;
     hear(&mut late).await;
     add(&server, "d").unwrap();
     hear(&mut late).await;
@@ -186,17 +162,17 @@ async fn a_change_is_told_when_the_client_is_ready_and_listens() {
 // Covers R-1314.
 async fn the_newest_stream_wins() {
     let server = dynamic();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
     confirm(&session).await;
-    let mut old = stream(&session).await;
-    let mut new = stream(&session).await;
+    let mut old = session.stream().await;
+    let mut new = session.stream().await;
     assert_eq!(soon(old.frame()).await, None, "the old one ends");
     add(&server, "new").unwrap();
     hear(&mut new).await;
     // Its own end changes nothing for the session.
     drop(new);
-    let mut again = stream(&session).await;
+    let mut again = session.stream().await;
     add(&server, "newer").unwrap();
     hear(&mut again).await;
     session.delete().await;
@@ -214,7 +190,7 @@ on_both_runtimes!(
 #[tokio::test]
 async fn a_stream_is_for_those_who_ask_for_it_well() {
     let server = dynamic();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
     let id = ("Mcp-Session-Id", &*session.id);
     let sse = ("Accept", "text/event-stream");
@@ -277,9 +253,9 @@ async fn an_open_stream_keeps_its_session_and_not_its_server() {
             limits.shutdown_timeout = Duration::from_secs(3600);
         }))
         .build();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
-    let mut stream = stream(&session).await;
+    let mut stream = session.stream().await;
     assert_eq!(served.initialize().await.head.status, 503, "it is not idle");
     served.handle.shutdown();
     assert_eq!(soon(stream.frame()).await, None);
@@ -292,9 +268,9 @@ async fn a_session_whose_stream_went_makes_room() {
         .dynamic_tools(true)
         .limits(limits(|limits| limits.max_sessions = 1))
         .build();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
-    drop(stream(&session).await);
+    drop(session.stream().await);
     soon(async { while served.initialize().await.head.status != 200 {} }).await;
     assert_eq!(session.ping().await, 404);
 }
@@ -361,7 +337,7 @@ async fn a_cursor_whose_tool_is_gone_is_unknown() {
         .tools_per_page(1)
         .build();
     add(&server, "second").unwrap();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
     let first = session.post(LIST).await.json().await;
     let params = json!({"cursor": first["result"]["nextCursor"]});

@@ -52,7 +52,11 @@ pub struct Served {
 }
 
 pub async fn serve(builder: McpServerBuilder) -> Served {
-    let bound = builder.build().bind("127.0.0.1:0").await.unwrap();
+    serve_built(&builder.build()).await
+}
+
+pub async fn serve_built(server: &McpServer) -> Served {
+    let bound = server.bind("127.0.0.1:0").await.unwrap();
     let (addr, handle) = (bound.local_addr(), bound.handle());
     Served {
         addr,
@@ -176,6 +180,20 @@ impl Session {
             .await;
         answer.body().await;
         answer.head.status
+    }
+
+    /// Opens its own stream.
+    pub async fn stream(&self) -> Answer {
+        let Self { addr, id } = self;
+        let mut raw = Raw::connect(*addr).await;
+        raw.send(format!(
+            "GET /mcp HTTP/1.1\r\nHost: {addr}\r\nMcp-Session-Id: {id}\r\n\
+             MCP-Protocol-Version: 2025-11-25\r\nAccept: text/event-stream\r\n\r\n"
+        ))
+        .await;
+        let stream = raw.answer().await;
+        assert!(stream.head.is_sse(), "{}", stream.head.text);
+        stream
     }
 
     pub async fn delete(&self) -> Answer {

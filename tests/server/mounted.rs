@@ -180,6 +180,66 @@ async fn the_last_clone_ends_the_calls() {
     assert_eq!(piece(&mut answer).await, None);
 }
 
+fn stated(method: &'static str, params: Value) -> Request<Full<bytes::Bytes>> {
+    let name = params["name"].as_str().map(str::to_owned);
+    let body = crate::stated::body(1, method, params);
+    let mut request = request("/", None, serde_json::from_str(&body).unwrap());
+    let headers = request.headers_mut();
+    headers.insert("mcp-protocol-version", "2026-07-28".parse().unwrap());
+    headers.insert("mcp-method", method.parse().unwrap());
+    if let Some(name) = name {
+        headers.insert("mcp-name", name.parse().unwrap());
+    }
+    request
+}
+
+// Covers R-311, R-905.
+#[tokio::test]
+async fn who_needs_no_session_is_served_beside_those_who_do() {
+    let live = Live::new();
+    let service = mounted(endless(builder(), &live).dynamic_tools(true));
+    let session = open(&service).await;
+    let params = || crate::stated::streaming("endless", json!({}));
+    // Gone before the head, and between two events.
+    let unheard = tokio::spawn({
+        let service = service.clone();
+        let mut params = params();
+        params["_meta"] = json!({});
+        async move { ask(&service, stated("tools/call", params)).await.status() }
+    });
+    live.reach(1).await;
+    unheard.abort();
+    live.reach(0).await;
+    let mut answer = ask(&service, stated("tools/call", params())).await;
+    assert!(piece(&mut answer).await.unwrap().contains("begun"));
+    drop(answer);
+    live.reach(0).await;
+
+    let mut listening = ask(
+        &service,
+        stated("subscriptions/listen", crate::stated::tools()),
+    )
+    .await;
+    assert!(
+        piece(&mut listening)
+            .await
+            .unwrap()
+            .contains("acknowledged")
+    );
+    assert_eq!(ask(&service, ping(&session)).await.status(), 200);
+    // The end of the last clone is the end of all.
+    let mut answer = ask(&service, stated("tools/call", params())).await;
+    assert!(piece(&mut answer).await.unwrap().contains("begun"));
+    drop(service);
+    live.reach(0).await;
+    let end = piece(&mut answer).await.unwrap();
+    assert!(end.contains("the server is shutting down"), "{end}");
+    assert_eq!(piece(&mut answer).await, None);
+    let end = piece(&mut listening).await.unwrap();
+    assert!(end.contains(r#""resultType":"complete""#), "{end}");
+    assert_eq!(piece(&mut listening).await, None);
+}
+
 /// Nothing but requests gives a mounted server its turn.
 // Covers R-1306.
 #[tokio::test(start_paused = true)]

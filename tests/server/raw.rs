@@ -129,6 +129,17 @@ impl Raw {
         }
     }
 
+    /// Says that nothing more is sent.
+    pub async fn stop_sending(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+
+    /// Reads whatever comes until the connection ends.
+    pub async fn rest(&mut self) -> Vec<u8> {
+        while self.fill().await {}
+        std::mem::take(&mut self.unread)
+    }
+
     /// True if the server closes the connection without a further byte.
     pub async fn is_closed(&mut self) -> bool {
         self.unread.is_empty() && !self.fill().await
@@ -233,6 +244,14 @@ impl Answer {
     pub async fn messages(&mut self) -> Vec<Value> {
         let frames = self.frames().await;
         frames.iter().map(|frame| message_of(frame)).collect()
+    }
+
+    /// The last message, of whatever form the answer is.
+    pub async fn last(&mut self) -> Value {
+        match self.head.is_sse() {
+            true => self.messages().await.pop().expect("a message"),
+            false => self.json().await,
+        }
     }
 
     /// The connection, for the next request.

@@ -116,7 +116,7 @@ fn annotations_are_found_wherever_properties_alone_lead() {
     }
 }
 
-// Covers R-1410, R-611.
+// Covers R-611, R-1410.
 #[test]
 fn one_wrong_annotation_spoils_the_tool() {
     let property = |property: &str| format!(r#"{{"properties":{{"p":{property}}}}}"#);

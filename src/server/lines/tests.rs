@@ -7,6 +7,8 @@ use super::*;
 use crate::mcp::tool::Tool;
 use crate::server::{McpServer, McpServerBuilder, RawArgs, ToolContext};
 
+mod stated;
+
 /// The client's end.
 struct Client {
     input: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,

@@ -4,8 +4,9 @@
 //! request framed in two ways at once (`framing`), and a close that does not take the answer with
 //! it (`observed`). Must not know what is asked or answered.
 //!
-//! A client that hangs up is noticed while its request runs, unless it had sent part of the next
-//! request already: then hyper no longer looks, and the next write finds out.
+//! A client that hangs up is noticed while its request runs, whatever else it had sent. One that
+//! only ends its sending side counts as one that hung up: no client of the protocol does so to wait
+//! for an answer, and a socket whose other end is gone looks the same.
 
 mod framing;
 mod observed;

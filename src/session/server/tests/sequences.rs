@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::mcp::classify::classify_line;
 
 fn messages() -> impl Strategy<Value = Vec<String>> {
     let id = || {
@@ -15,6 +16,8 @@ fn messages() -> impl Strategy<Value = Vec<String>> {
     let method = prop::sample::select(vec![
         "initialize",
         "ping",
+        "server/discover",
+        "subscriptions/listen",
         "tools/list",
         "tools/call",
         "no/such",
@@ -32,7 +35,29 @@ fn messages() -> impl Strategy<Value = Vec<String>> {
         r#"{"name":"none"}"#,
         r#"{"cursor":"p"}"#,
         r#"{"protocolVersion":"2025-11-25"}"#,
+        r#"{"notifications":{"toolsListChanged":true}}"#,
     ]);
+    let stated = prop::sample::select(vec![
+        ("tools/call", r#""name":"echo","#),
+        ("tools/call", r#""name":"none","#),
+        ("tools/list", ""),
+        ("ping", ""),
+        ("subscriptions/listen", ""),
+        (
+            "subscriptions/listen",
+            r#""notifications":{"toolsListChanged":true},"#,
+        ),
+        ("subscriptions/listen", r#""notifications":{},"#),
+    ]);
+    let version = prop::sample::select(vec!["2026-07-28", "2026-07-28", "2025-11-25"]);
+    let stated = (id(), stated, version).prop_map(|(id, (method, members), version)| {
+        let meta = format!(
+            r#""io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{{}}"#
+        );
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{members}"_meta":{{{meta}}}}}}}"#
+        )
+    });
     let call = id().prop_map(|id| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo"}}}}"#)
     });
@@ -51,6 +76,7 @@ fn messages() -> impl Strategy<Value = Vec<String>> {
     let noise = "\\PC{0,30}".prop_map(|text| format!(r#"{{"jsonrpc":"2.0",{text}}}"#));
     let one = prop_oneof![
         4 => call,
+        4 => stated,
         2 => cancel,
         3 => any_request,
         2 => any_note,
@@ -79,9 +105,11 @@ proptest! {
         finish in proptest::collection::vec(any::<bool>(), 40),
         max_session_calls in 0..4usize,
     ) {
-        let facts = facts_with(Limits { max_session_calls, ..Limits::default() });
+        let mut facts = facts_with(Limits { max_session_calls, ..Limits::default() });
+        Arc::make_mut(&mut facts.words).list_changed = true;
         let mut session = session();
         let mut running: HashSet<RequestId> = HashSet::new();
+        let mut listening: HashSet<RequestId> = HashSet::new();
         for (json, finish) in messages.iter().zip(finish) {
             let bytes = Bytes::copy_from_slice(json.as_bytes());
             let Ok(Incoming::One(message)) = jsonrpc::decode(&bytes, 128) else {
@@ -92,9 +120,25 @@ proptest! {
                 _ => None,
             };
             let is_answer = matches!(message, Message::Response(_));
-            match (session.handle_message(message, None, &facts), asked) {
+            let stated = match classify_line(&message) {
+                Ok(stated) => stated,
+                Err(rejection) => {
+                    prop_assert_eq!(rejection.id, asked, "{}", json);
+                    continue;
+                }
+            };
+            match (session.handle_message(message, stated.as_ref(), &facts), asked) {
+                (Reaction::Listen(listen), Some(id)) => {
+                    prop_assert_eq!(&listen.id, &id);
+                    prop_assert!(!running.contains(&id), "{} ran already", id);
+                    prop_assert_eq!(answered(&listen.words.ended), Some(id.clone()));
+                    if listen.words.changed.is_some() {
+                        prop_assert!(listening.insert(id.clone()), "{} listened already", id);
+                    }
+                }
                 (Reaction::Call(call), Some(id)) => {
                     prop_assert_eq!(&call.id, &id);
+                    prop_assert!(!listening.contains(&id), "{} listens already", id);
                     prop_assert!(call.arguments.is_object() && call.tool < facts.tools.len());
                     prop_assert!(running.len() < max_session_calls);
                     prop_assert!(running.insert(id.clone()), "{} ran already", id);
@@ -110,7 +154,8 @@ proptest! {
                 }
                 (Reaction::Accept, None) => {}
                 (Reaction::Cancel(id), None) => {
-                    prop_assert!(running.remove(&id), "{} was not running", id);
+                    let was_there = running.remove(&id) || listening.remove(&id);
+                    prop_assert!(was_there, "{} was not running", id);
                 }
                 (Reaction::Answer { status, .. }, None) => {
                     prop_assert!(is_answer && status == 400, "{}", json);
@@ -121,8 +166,8 @@ proptest! {
                 session.finish(&id);
                 running.remove(&id);
             }
-            prop_assert_eq!(session.calls.len(), running.len());
-            prop_assert!(running.iter().all(|id| session.calls.contains(id)));
+            prop_assert_eq!(&session.calls, &running);
+            prop_assert_eq!(&session.subscriptions, &listening);
         }
     }
 }

@@ -24,7 +24,15 @@ pub(super) struct Observed<Io> {
     /// Once the writing side is closed: bytes that were read and dropped.
     lingered: Option<usize>,
     max_lingering_bytes: usize,
+    /// Read on hyper's behalf, and not yet taken by it.
+    ahead: Vec<u8>,
+    /// hyper waits for bytes, and so learns of their end.
+    is_awaited: bool,
 }
+
+/// How much of the next requests is read while one runs, so that the end behind it is seen. A
+/// client that sends more than this ahead and hangs up is noticed by the next write.
+const MAX_AHEAD_BYTES: usize = 16 * 1024;
 
 impl<Io> Observed<Io> {
     /// After a refusal up to `max_lingering_bytes` are read and dropped.
@@ -36,6 +44,8 @@ impl<Io> Observed<Io> {
             scanned_head: 0,
             lingered: None,
             max_lingering_bytes,
+            ahead: Vec::new(),
+            is_awaited: false,
         }
     }
 
@@ -59,6 +69,39 @@ impl<Io> Observed<Io> {
     }
 }
 
+impl<Io: AsyncRead + Unpin> Observed<Io> {
+    /// Looks whether the client is still there. hyper does so itself while a request runs, but not
+    /// once it holds a byte of the next one.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.is_awaited || !self.state.is_busy() {
+            return Ok(());
+        }
+        while self.ahead.len() < MAX_AHEAD_BYTES {
+            let mut scrap = [0; 1024];
+            let mut buf = ReadBuf::new(&mut scrap);
+            if Pin::new(&mut self.io).poll_read(cx, &mut buf)?.is_pending() {
+                break;
+            }
+            if buf.filled().is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.ahead.extend_from_slice(buf.filled());
+        }
+        Ok(())
+    }
+
+    /// Hands over what was read ahead; false if there is nothing.
+    fn take_ahead(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let count = self.ahead.len().min(buf.remaining());
+        buf.put_slice(self.ahead.get(..count).unwrap_or_default());
+        self.ahead.drain(..count);
+        if self.ahead.is_empty() {
+            self.ahead = Vec::new();
+        }
+        count > 0
+    }
+}
+
 impl<Io: AsyncRead + Unpin> AsyncRead for Observed<Io> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -66,7 +109,12 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Observed<Io> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        self.is_awaited = false;
+        if !self.take_ahead(buf) {
+            let outcome = Pin::new(&mut self.io).poll_read(cx, buf);
+            self.is_awaited = outcome.is_pending();
+            ready!(outcome)?;
+        }
         self.note_read(buf.filled().get(before..).unwrap_or_default());
         Poll::Ready(Ok(()))
     }
@@ -78,6 +126,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<Io> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_gone(cx)?;
         let outcome = Pin::new(&mut self.io).poll_write(cx, bytes);
         self.state.note_write(&outcome);
         outcome
@@ -88,6 +137,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<Io> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.poll_gone(cx)?;
         let outcome = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
         self.state.note_write(&outcome);
         outcome
@@ -98,6 +148,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<Io> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_gone(cx)?;
         let outcome = Pin::new(&mut self.io).poll_flush(cx);
         self.state.note_flush(&outcome);
         outcome

@@ -83,6 +83,11 @@ impl State {
         self.is_refused.store(true, Relaxed);
     }
 
+    /// A request is being read, run or answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.phase.load(Relaxed) == BUSY
+    }
+
     /// The answer is with hyper as a whole, or given up.
     pub(super) fn end_request(&self) {
         self.phase.store(IDLE, Relaxed);

@@ -256,6 +256,61 @@ async fn a_disconnect_is_noticed_without_a_write() {
 }
 
 #[tokio::test]
+async fn a_disconnect_is_noticed_behind_what_was_sent_ahead() {
+    let next = post("{}");
+    let head = next.split_once("{}").unwrap().0;
+    let much = format!("{next}{next}{}", post(&"x".repeat(10_000)));
+    for (case, ahead) in [
+        ("half a head", &next[..10]),
+        ("a head", head),
+        ("all of the next", &next),
+        ("several", &much),
+    ] {
+        for at_once in [true, false] {
+            let (service, mut drops) = service_and_drops(&limits(), |_| None);
+            let mut client = connect_with_room(service, 64 * 1024);
+            match at_once {
+                true => client.send(next.clone() + ahead).await,
+                false => {
+                    client.send(&next).await;
+                    tokio::task::yield_now().await;
+                    client.send(ahead).await;
+                }
+            }
+            tokio::task::yield_now().await;
+            drop(client);
+            let told = timeout(SECOND, drops.recv()).await;
+            assert_eq!(told, Ok(Some(())), "{case}, at once: {at_once}");
+
+            let (source, events, dropped) = source();
+            let mut client = connect_with_room(streaming(source, &limits()), 64 * 1024);
+            client.send(next.clone() + ahead).await;
+            client.head().await;
+            events.send(b"data: 1\n\n".to_vec()).unwrap();
+            client.until("data: 1").await;
+            drop(client);
+            let told = timeout(SECOND, dropped).await;
+            assert!(told.unwrap().is_err(), "{case}, while it streams");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_sent_ahead_is_answered_in_its_turn() {
+    let (service, seen) = echo(&limits());
+    let mut client = connect_with_room(service, 64 * 1024);
+    let bodies: Vec<String> = [1, 4000, 20_000, 1, 9000]
+        .map(|size| format!("\"{}\"", "x".repeat(size)))
+        .into();
+    let ahead: String = bodies.iter().map(|body| post(body)).collect();
+    client.send(ahead).await;
+    for body in &bodies {
+        assert_eq!(client.answer().await.body, format!("[{body}]"));
+    }
+    assert_eq!(seen.lock().unwrap().len(), bodies.len());
+}
+
+#[tokio::test]
 async fn a_source_goes_when_its_stream_ends() {
     let (source, events, dropped) = source();
     let mut client = connect(streaming(source, &limits()));
