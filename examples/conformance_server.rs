@@ -30,7 +30,8 @@ fn server() -> McpServerBuilder {
     let audio = ContentBlock::audio(WAV, "audio/wav");
     let resource = ContentBlock::text_resource("test://text", "text/plain", "a resource");
     let three = vec![text.clone(), image.clone(), resource.clone()];
-    let server = McpServer::builder("conformance-server", env!("CARGO_PKG_VERSION"));
+    let server =
+        McpServer::builder("conformance-server", env!("CARGO_PKG_VERSION")).sse_replay(true);
     [
         ("test_simple_text", vec![text.clone()]),
         ("test_image_content", vec![image]),
@@ -60,6 +61,14 @@ fn server() -> McpServerBuilder {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             Ok("done")
+        },
+    )
+    .tool(
+        plain("test_reconnection").description("Has its client come back for the result"),
+        async |_: RawArgs, ctx: ToolContext| {
+            ctx.close_sse_stream();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Ok("a text")
         },
     )
     .tool(

@@ -111,8 +111,18 @@ pub struct Limits {
     /// holds a connection, so that most of [`max_connections`](Self::max_connections) stay free.
     pub max_subscriptions: usize,
     /// How long a call of a handshake-era client goes on after that client hung up. Default
-    /// 5 min. Nothing is buffered meanwhile.
+    /// 5 min. Nothing is buffered meanwhile, unless the server
+    /// [replays](crate::McpServerBuilder::sse_replay).
     pub detached_call_timeout: Duration,
+    /// Events of one session that are kept for a client that comes back, if the server
+    /// [replays](crate::McpServerBuilder::sse_replay). Default 1,024; the oldest makes room.
+    pub max_replay_events: usize,
+    /// The same in bytes. Default 1 MiB, which every session may cost then. A single event over it
+    /// is sent but not kept.
+    pub max_replay_bytes: usize,
+    /// How long a client is asked to wait before it comes back for the rest of a stream. Default
+    /// 1 s, as clients do that are not asked.
+    pub replay_retry: Duration,
     /// Connections of a server. Default 10,000; more wait in the listen backlog.
     pub max_connections: usize,
     /// From accepting a connection, or the first byte of a later request, to the end of that
@@ -170,6 +180,9 @@ impl Default for Limits {
             max_calls: 4_096,
             max_subscriptions: 4_096,
             detached_call_timeout: Duration::from_secs(5 * 60),
+            max_replay_events: 1_024,
+            max_replay_bytes: MIB,
+            replay_retry: Duration::from_secs(1),
             max_connections: 10_000,
             header_read_timeout: Duration::from_secs(10),
             body_read_timeout: Duration::from_secs(30),

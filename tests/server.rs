@@ -42,6 +42,8 @@ mod lifecycle;
 mod mounted;
 #[path = "server/pace.rs"]
 mod pace;
+#[path = "server/replay.rs"]
+mod replay;
 #[path = "server/shutdown.rs"]
 mod shutdown;
 #[path = "server/stateless.rs"]

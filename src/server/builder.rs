@@ -81,6 +81,7 @@ pub struct McpServerBuilder {
     limits: Limits,
     tools_per_page: usize,
     cancel_on_disconnect: bool,
+    sse_replay: bool,
     settings: Settings,
 }
 
@@ -104,6 +105,7 @@ impl McpServer {
             limits: Limits::default(),
             tools_per_page: usize::MAX,
             cancel_on_disconnect: false,
+            sse_replay: false,
             settings: Settings {
                 path: "/mcp".to_owned(),
                 check_access: true,
@@ -248,6 +250,28 @@ impl McpServerBuilder {
         self
     }
 
+    /// Whether a client of the handshake revisions whose connection broke in the middle of a
+    /// streamed answer can come back for the rest. Off by default.
+    ///
+    /// Each event over HTTP gets an id then, and a copy of it is kept in its session: at most
+    /// [`Limits::max_replay_events`] and [`Limits::max_replay_bytes`], of which the oldest go first.
+    /// A call whose client is away goes on for [`Limits::detached_call_timeout`] and is heard in
+    /// full; its answer is kept until newer events or the end of the session take its place. A
+    /// client that comes back with the id of the last event it saw (a GET with `Last-Event-ID`,
+    /// as [`AgentHubClient`](crate::AgentHubClient) sends it) reads what followed, once and in
+    /// order, and then what is still to come; if some of it is gone, it is told so by status 400.
+    /// The newest such reader takes the place of the one before it.
+    ///
+    /// From revision 2025-11-25 on each stream begins with an empty event, and a tool may end its
+    /// stream by [`ToolContext::close_sse_stream`]. Without replay no event has an id. The stream
+    /// that tells of changed tools has none in any case: its client just opens it anew.
+    ///
+    /// Excludes [`cancel_on_disconnect`](Self::cancel_on_disconnect).
+    pub fn sse_replay(mut self, replay: bool) -> Self {
+        self.sse_replay = replay;
+        self
+    }
+
     /// The path of the endpoint. Default `/mcp`.
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.settings.path = path.into();
@@ -304,6 +328,12 @@ impl McpServerBuilder {
         if let Some(fault) = faults.into_iter().next() {
             self.fail(fault);
         }
+        if self.sse_replay && self.cancel_on_disconnect {
+            self.fail(Error::config(
+                "sse_replay lets a client that hung up come back to its call, \
+                 which cancel_on_disconnect ends: choose one of them",
+            ));
+        }
         let facts = ServerFacts {
             words: Arc::new(self.words),
             tools: self.tools,
@@ -312,7 +342,7 @@ impl McpServerBuilder {
         };
         let offer = Offer::new(facts, self.handlers);
         McpServer {
-            host: Arc::new(Host::new(offer, self.cancel_on_disconnect)),
+            host: Arc::new(Host::new(offer, self.cancel_on_disconnect, self.sse_replay)),
             settings: Arc::new(self.settings),
         }
     }

@@ -13,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::notice::{Listener, Notice};
 use crate::mcp::classify::Stated;
 use crate::session::outbox::Outbox;
+use crate::session::outbox::tape::{Replay, Resumed};
 use crate::session::server::{
     self as machine, CallRequest, ListenRequest, Reaction, ReplyWords, ServerFacts, ServerSession,
 };
@@ -23,6 +24,8 @@ pub(super) struct Session {
     state: Mutex<State>,
     /// Only if the server's tools may change.
     notice: Option<Arc<Notice>>,
+    /// Only if the server keeps what it sent.
+    replay: Option<Arc<Replay>>,
 }
 
 struct State {
@@ -73,7 +76,11 @@ pub(super) enum Step {
 }
 
 impl Session {
-    pub(super) fn new(machine: ServerSession, notice: Option<Arc<Notice>>) -> Self {
+    pub(super) fn new(
+        machine: ServerSession,
+        notice: Option<Arc<Notice>>,
+        replay: Option<Arc<Replay>>,
+    ) -> Self {
         let state = State {
             machine,
             calls: HashMap::new(),
@@ -83,7 +90,30 @@ impl Session {
         Self {
             state: Mutex::new(state),
             notice,
+            replay,
         }
+    }
+
+    /// Keeps what a call says on its stream, which has yet to begin.
+    pub(super) fn tape(&self, outbox: &Arc<Outbox>) {
+        if let Some(replay) = &self.replay {
+            replay.tape(outbox, self.primes_streams());
+        }
+    }
+
+    /// A stream of one message that can be gone on with; `None` if there are no such streams.
+    pub(super) fn whole_stream(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let replay = self.replay.as_ref()?;
+        Some(replay.whole(message, self.primes_streams()))
+    }
+
+    /// Goes on with a stream after an event, if all that follows is kept.
+    pub(super) fn resume(&self, last_event_id: &str) -> Option<Resumed> {
+        self.replay.as_ref()?.resume(last_event_id)
+    }
+
+    fn primes_streams(&self) -> bool {
+        self.state().machine.primes_streams()
     }
 
     /// The one stream that hears of changed tools; `None` if there are none, or the session has
@@ -222,6 +252,9 @@ impl Session {
                 Some(error) => call.end(error),
                 None => call.outbox.abandon(),
             }
+        }
+        if let Some(replay) = &self.replay {
+            replay.clear();
         }
     }
 

@@ -123,6 +123,19 @@ impl ToolContext {
         Ok(())
     }
 
+    /// Ends the SSE stream of this call after what was sent so far, while the call goes on: the
+    /// client comes back for the rest, and no connection is held meanwhile. For tools that take
+    /// long and say little.
+    ///
+    /// Needs a server with [`sse_replay`](crate::McpServerBuilder::sse_replay), which keeps what
+    /// comes until then, a call over HTTP, and a client of revision 2025-11-25 that takes SSE.
+    /// Otherwise nothing happens, and this is `false`; so it is while the client is away or once
+    /// the call has ended. A client that does not come back within
+    /// [`Limits::detached_call_timeout`](crate::Limits::detached_call_timeout) ends the call.
+    pub fn close_sse_stream(&self) -> bool {
+        self.running.outbox.close_stream()
+    }
+
     /// Ready when the call has ended: cancelled, or its handler returned. For work that the
     /// handler left to other tasks; the handler's own future is dropped on a cancel.
     ///

@@ -3,6 +3,7 @@
 //! Owns what all sessions of a server share and the tasks of their calls; must not know sockets. A task never
 //! outlives its session for long, and a session never its server.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::work::{Attended, Work};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::session::outbox::Outbox;
+use crate::session::outbox::tape::Replay;
 use crate::session::progress::{Framing, ProgressFrame};
 use crate::session::server::{CallRequest, ServerSession};
 use crate::transport::Source;
@@ -30,6 +32,8 @@ pub(super) struct Host {
     /// Whom to tell when the tools change; `None` if they do not.
     notices: Option<Mutex<Vec<Weak<Notice>>>>,
     cancel_on_disconnect: bool,
+    /// How many streams there were that can be gone on with; `None` if there are no such.
+    streams: Option<Arc<AtomicU64>>,
     /// One permit a call in flight.
     calls: Arc<Semaphore>,
     /// One permit a subscription.
@@ -37,13 +41,14 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(offer: Offer, cancel_on_disconnect: bool) -> Self {
+    pub(super) fn new(offer: Offer, cancel_on_disconnect: bool, replays: bool) -> Self {
         let limits = offer.facts.limits.clone();
         let places = |max: usize| Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
         Self {
             notices: offer.facts.words.list_changed.then(Mutex::default),
             offer: RwLock::new(Arc::new(offer)),
             cancel_on_disconnect,
+            streams: replays.then(Arc::default),
             calls: places(limits.max_calls),
             subscriptions: places(limits.max_subscriptions),
             limits,
@@ -93,7 +98,14 @@ impl Host {
 
     /// A session that nobody has opened yet.
     pub(super) fn session(&self, machine: ServerSession) -> Arc<Session> {
-        Arc::new(Session::new(machine, self.notice()))
+        let streams = self.streams.clone();
+        let replay = streams.map(|streams| Arc::new(Replay::new(&self.limits, streams)));
+        Arc::new(Session::new(machine, self.notice(), replay))
+    }
+
+    /// Whether what was sent is kept for a while.
+    pub(super) fn replays(&self) -> bool {
+        self.streams.is_some()
     }
 
     /// Word of each change from now on; `None` if the tools are fixed.

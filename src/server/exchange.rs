@@ -17,6 +17,7 @@ use super::calls::{Begun, Session, Step, now};
 use super::driver::{Host, Reader};
 use super::notice::Listener;
 use super::offer::Offer;
+use super::replay::resumed;
 use super::subscription::Subscription;
 use crate::mcp::classify::{Rejection, Route, Stated, classify, classify_verb};
 use crate::mcp::era::Dialect;
@@ -114,20 +115,20 @@ impl HttpHost {
         let reaction = machine.handle_message(Message::Request(request), None, &offer.facts);
         let body = match reaction {
             Reaction::Answer { body, .. } if machine.is_open() => body,
-            reaction => return self.settled(reaction, accept),
+            reaction => return self.settled(reaction, accept, None),
         };
         let session = self.host.session(machine);
         let Some(id) = (self.new_id)() else {
             let error = ErrorObject::new(Code::INTERNAL, "no randomness for a session id");
             return error_outbound(500, Some(&request_id), &error);
         };
-        let inserted = self.sessions().insert(id.clone(), session, now());
+        let inserted = self.sessions().insert(id.clone(), session.clone(), now());
         match inserted {
             Ok(evicted) => {
                 if let Some(evicted) = evicted {
                     evicted.end(None);
                 }
-                let mut answer = body_outbound(200, body, accept);
+                let mut answer = body_outbound(200, body, accept, Some(&session));
                 answer.session_id = Some(id);
                 answer
             }
@@ -138,7 +139,7 @@ impl HttpHost {
     /// Answers a request that stands for itself. It is its own session, which ends with the answer
     /// and so when nobody reads that any more.
     async fn alone(&self, message: Message, stated: &Stated, accept: Accept) -> Outbound {
-        let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None));
+        let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None, None));
         if !self.keep_lone(&session) {
             return outbound(503, OutboundBody::Empty);
         }
@@ -146,9 +147,12 @@ impl HttpHost {
         let offer = self.host.offer();
         match session.handle_message(message, Some(stated), &offer.facts, admit) {
             Step::Over => outbound(503, OutboundBody::Empty),
-            Step::Run(call, begun) => self.run(offer, call, begun, Some(session), accept).await,
+            Step::Run(call, begun) => {
+                let alone = Some(session.clone());
+                self.run(offer, call, begun, &session, alone, accept).await
+            }
             Step::Settled(Reaction::Listen(listen)) => self.subscribe(&session, listen, accept),
-            Step::Settled(reaction) => self.settled(reaction, accept),
+            Step::Settled(reaction) => self.settled(reaction, accept, None),
         }
     }
 
@@ -182,22 +186,29 @@ impl HttpHost {
         }
     }
 
-    /// Opens the stream of a session, on which it hears that the tools have changed.
+    /// Opens the stream of a session, on which it hears that the tools have changed, or goes on
+    /// with one of a call.
     fn stream(&self, head: &Head) -> Outbound {
         let id = match classify_verb(head) {
             Ok(id) => id,
             Err(rejection) => return rejected(*rejection),
         };
-        let session = self.sessions().touch(id, now()).cloned();
-        let Some(listener) = session.and_then(|session| session.listen()) else {
+        let Some(session) = self.sessions().touch(id, now()).cloned() else {
             return session_not_found(None);
         };
-        if head.last_event_id.is_some() {
-            let text = "nothing can be resumed: the events of this server have no ids";
-            let error = ErrorObject::new(Code::INVALID_REQUEST, text);
-            return error_outbound(400, None, &error);
+        if let Some(last_event_id) = &head.last_event_id {
+            return match session.resume(last_event_id) {
+                Some(stream) => outbound(200, OutboundBody::Stream(resumed(stream))),
+                None => {
+                    let error = ErrorObject::new(Code::INVALID_REQUEST, NOTHING_TO_RESUME);
+                    error_outbound(400, None, &error)
+                }
+            };
         }
-        outbound(200, OutboundBody::Stream(Box::new(Changes(listener))))
+        match session.listen() {
+            Some(listener) => stream_outbound(Changes(listener)),
+            None => session_not_found(None),
+        }
     }
 
     /// Ends the streams that would keep a server from ending.
@@ -236,17 +247,16 @@ impl HttpHost {
         let Some(batch) = Batch::begin(&self.host, &session, members) else {
             return session_not_found(None);
         };
-        drop(session);
         match batch.answer().await {
-            Some(body) => body_outbound(200, body, accept),
+            Some(body) => body_outbound(200, body, accept, Some(&session)),
             None => outbound(202, OutboundBody::Empty),
         }
     }
 
     /// A reaction that needs no task.
-    fn settled(&self, reaction: Reaction, accept: Accept) -> Outbound {
+    fn settled(&self, reaction: Reaction, accept: Accept, session: Option<&Session>) -> Outbound {
         match reaction {
-            Reaction::Answer { status, body } => body_outbound(status, body, accept),
+            Reaction::Answer { status, body } => body_outbound(status, body, accept, session),
             Reaction::Busy(body) => busy(body),
             Reaction::Accept | Reaction::Call(_) | Reaction::Cancel(_) | Reaction::Listen(_) => {
                 outbound(202, OutboundBody::Empty)
@@ -259,10 +269,14 @@ impl HttpHost {
         offer: Arc<Offer>,
         call: CallRequest,
         begun: Begun,
+        session: &Session,
         alone: Option<Arc<Session>>,
         accept: Accept,
     ) -> Outbound {
         let outbox = begun.outbox().clone();
+        if accept.sse {
+            session.tape(&outbox);
+        }
         // From here on a client that hangs up is noticed, whatever this future is doing.
         let reader = Reader::new(outbox.clone(), alone);
         let work = offer.work(call, &outbox);
@@ -282,7 +296,7 @@ impl HttpHost {
             None => outbox.decide(),
         };
         match answer {
-            Answer::Json { status, body } => body_outbound(status, body, accept),
+            Answer::Json { status, body } => body_outbound(status, body, accept, Some(session)),
             Answer::Stream if accept.sse => stream_outbound(reader),
             // Cancelled before there was an answer, and the client takes no stream to end.
             Answer::Stream => outbound(204, OutboundBody::Empty),
@@ -295,6 +309,9 @@ fn rejected(rejection: Rejection) -> Outbound {
     error_outbound(status, id.as_ref(), &error)
 }
 
+const NOTHING_TO_RESUME: &str = "this stream cannot be gone on with: \
+    its Last-Event-ID is unknown, or not all that followed is kept";
+
 fn no_batch() -> Outbound {
     let error = ErrorObject::new(Code::INVALID_REQUEST, NO_BATCH);
     error_outbound(400, None, &error)
@@ -303,6 +320,10 @@ fn no_batch() -> Outbound {
 impl Exchange for HttpHost {
     fn has_streams(&self) -> bool {
         self.host.tells_changes()
+    }
+
+    fn resumes_streams(&self) -> bool {
+        self.host.replays()
     }
 
     async fn exchange(&self, inbound: Inbound) -> Outbound {
@@ -354,8 +375,10 @@ impl Exchange for HttpHost {
                 let offer = self.host.offer();
                 match session.handle_message(message, None, &offer.facts, admit) {
                     Step::Over => session_not_found(id.as_ref()),
-                    Step::Run(call, begun) => self.run(offer, call, begun, None, accept).await,
-                    Step::Settled(reaction) => self.settled(reaction, accept),
+                    Step::Run(call, begun) => {
+                        self.run(offer, call, begun, &session, None, accept).await
+                    }
+                    Step::Settled(reaction) => self.settled(reaction, accept, Some(&session)),
                 }
             }
             (Route::Stated(stated), message) => self.alone(message, &stated, accept).await,
@@ -405,12 +428,21 @@ fn outbound(status: u16, body: OutboundBody) -> Outbound {
 }
 
 /// One message as the whole answer, in the form that the client likes best.
-fn body_outbound(status: u16, body: Vec<u8>, accept: Accept) -> Outbound {
+fn body_outbound(
+    status: u16,
+    body: Vec<u8>,
+    accept: Accept,
+    session: Option<&Session>,
+) -> Outbound {
     if !accept.prefers_sse || status >= 400 {
         return outbound(status, OutboundBody::Json(body.into()));
     }
-    let mut framed = Vec::new();
-    Framing::Sse.write(&mut framed, &body);
+    let whole = session.and_then(|session| session.whole_stream(&body));
+    let framed = whole.unwrap_or_else(|| {
+        let mut framed = Vec::new();
+        Framing::Sse.write(&mut framed, &body);
+        framed
+    });
     outbound(
         status,
         OutboundBody::Stream(Box::new(Once(Some(Chunk::once(framed))))),
@@ -456,7 +488,7 @@ impl Source for Alone {
 }
 
 /// A stream of one chunk.
-struct Once(Option<Chunk>);
+pub(super) struct Once(pub(super) Option<Chunk>);
 
 impl Source for Once {
     fn poll_chunk(&mut self, _cx: &mut Context<'_>) -> Poll<Option<Chunk>> {

@@ -17,6 +17,7 @@ mod mount;
 mod notice;
 mod offer;
 mod output;
+mod replay;
 #[cfg(feature = "schemars")]
 mod schema;
 #[cfg(feature = "stdio")]

@@ -117,18 +117,16 @@ impl Future for Attended {
         if let Poll::Ready(end) = Pin::new(&mut self.work).poll(cx) {
             return Poll::Ready(Some(end));
         }
-        if self.alone.is_none() {
-            if self.outbox.poll_unread(cx).is_pending() {
-                return Poll::Pending;
-            }
-            self.alone = Some(Box::pin(sleep(self.patience)));
+        if self.outbox.poll_unread(cx).is_pending() {
+            // A reader may have come back.
+            self.alone = None;
+            return Poll::Pending;
         }
         if self.outbox.poll_ended(cx).is_ready() {
             return Poll::Ready(None);
         }
-        match &mut self.alone {
-            Some(alone) => alone.as_mut().poll(cx).map(|()| None),
-            None => Poll::Pending,
-        }
+        let patience = self.patience;
+        let alone = self.alone.get_or_insert_with(|| Box::pin(sleep(patience)));
+        alone.as_mut().poll(cx).map(|()| None)
     }
 }

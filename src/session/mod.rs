@@ -49,6 +49,7 @@ pub(crate) mod negotiate;
 pub(crate) mod outbox;
 mod pending;
 pub(crate) mod progress;
+pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod server;
 pub(crate) mod table;

@@ -11,9 +11,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use self::tape::Tape;
 use super::progress::{Framing, ProgressFrame};
 use crate::error::Error;
 use crate::wire::chunk::{Chunk, Spare};
+
+pub(crate) mod tape;
 
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -38,6 +41,8 @@ struct State {
     /// Writers that wait for room, and whoever waits for the end.
     waiting: [Waiting; 2],
     form: Form,
+    /// Keeps what is said for a reader that comes back.
+    tape: Option<Box<Tape>>,
 }
 
 /// The form of the answer. What comes first decides: an event or the end of the window (a stream),
@@ -61,7 +66,7 @@ pub(crate) enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The reader is gone but the call goes on; what it says is dropped.
+    /// The reader is gone but the call goes on; what it says is dropped, or only kept on tape.
     Detached,
     /// The response was written, or there will be none.
     Ended,
@@ -75,6 +80,9 @@ pub(crate) enum Pushed {
     /// Not taken: too much waits. Try again after [`Outbox::room`].
     Full,
 }
+
+/// Who reads an outbox from its beginning.
+const FIRST_READER: u64 = 0;
 
 /// The first growth of the buffer, so that a call of a few tokens stays small.
 const FIRST_BYTES: usize = 1024;
@@ -94,6 +102,7 @@ impl Outbox {
             owner: None,
             waiting: Default::default(),
             form: Form::Undecided,
+            tape: None,
         };
         Self {
             framing,
@@ -151,6 +160,9 @@ impl Outbox {
                 Ok(Pushed::Done)
             };
         };
+        if state.tape.is_some() {
+            return self.push_taped(state, frame, number, total, write);
+        }
         match state.phase {
             Phase::Ended => return Err(Error::closed("stream")),
             Phase::Detached => return Ok(Pushed::Done),
@@ -207,23 +219,45 @@ impl Outbox {
 
     fn finish(&self, response: Option<(u16, Vec<u8>)>) {
         let mut state = self.lock();
-        match (state.phase, response) {
-            (Phase::Ended, _) => return,
-            (Phase::Open, Some((status, body))) => match state.form {
-                Form::Undecided => state.form = Form::Json { status, body },
-                _ => self.framing.write(&mut state.bytes, &body),
-            },
+        let State {
+            bytes,
+            phase,
+            form,
+            tape,
+            ..
+        } = &mut *state;
+        match (mem::replace(phase, Phase::Ended), response, tape) {
+            (Phase::Ended, ..) => return,
+            (Phase::Open, Some((status, body)), _) if matches!(form, Form::Undecided) => {
+                *form = Form::Json { status, body };
+            }
+            (phase, response, Some(tape)) => {
+                let body = response.as_ref().map(|(_, body)| &**body);
+                tape.finish(bytes, phase == Phase::Open, body);
+            }
+            (Phase::Open, Some((_, body)), None) => self.framing.write(bytes, &body),
             _ => {}
         }
-        state.phase = Phase::Ended;
         let woken = state.take_all();
         drop(state);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// The reader is gone. What waits is dropped, and so is what comes.
+    /// The reader is gone. What waits is dropped, and so is what comes, unless it is on tape.
     pub(crate) fn detach(&self) {
+        self.detach_reader(FIRST_READER);
+    }
+
+    fn detach_reader(&self, reader: u64) {
         let mut state = self.lock();
+        if state.is_replaced(reader) {
+            return;
+        }
+        // With no word sent there is no event to go on after.
+        let tape = match state.form {
+            Form::Undecided => state.tape.take(),
+            _ => None,
+        };
         let unread = mem::take(&mut state.bytes);
         let reader = state.reader.take();
         let mut woken = Vec::new();
@@ -233,7 +267,7 @@ impl Outbox {
             woken.extend(state.waiting(What::Room).take());
         }
         drop(state);
-        drop((unread, reader));
+        drop((unread, reader, tape));
         woken.into_iter().for_each(Waker::wake);
     }
 
@@ -265,9 +299,16 @@ impl Outbox {
         self.lock().phase == Phase::Ended
     }
 
-    /// True if events of this call reach somebody.
+    /// True if events of this call reach somebody, or may do so later.
     pub(crate) fn is_active(&self) -> bool {
-        self.frame.is_some() && self.lock().phase == Phase::Open
+        self.frame.is_some() && {
+            let state = self.lock();
+            match state.phase {
+                Phase::Open => true,
+                Phase::Detached => state.tape.is_some(),
+                Phase::Ended => false,
+            }
+        }
     }
 
     /// For the reader: the form of the answer, once it is known.
@@ -287,9 +328,16 @@ impl Outbox {
 
     /// For the reader: all that waits; `None` when the stream has ended.
     pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        self.poll_reader(FIRST_READER, cx)
+    }
+
+    fn poll_reader(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
         let mut state = self.lock();
+        if state.is_replaced(reader) {
+            return Poll::Ready(None);
+        }
         if state.bytes.is_empty() {
-            if state.phase == Phase::Ended {
+            if state.phase != Phase::Open {
                 return Poll::Ready(None);
             }
             listen(&mut state.reader, cx);
@@ -310,8 +358,12 @@ impl Outbox {
 
     /// For the reader: true once there is nothing more to read.
     pub(crate) fn is_drained(&self) -> bool {
+        self.is_read_out(FIRST_READER)
+    }
+
+    fn is_read_out(&self, reader: u64) -> bool {
         let state = self.lock();
-        state.bytes.is_empty() && state.phase == Phase::Ended
+        state.bytes.is_empty() && state.phase != Phase::Open || state.is_replaced(reader)
     }
 }
 
@@ -335,7 +387,11 @@ impl State {
     fn decide(&mut self) -> Answer {
         match mem::replace(&mut self.form, Form::Stream) {
             Form::Json { status, body } => Answer::Json { status, body },
-            Form::Undecided | Form::Stream => Answer::Stream,
+            Form::Undecided => {
+                self.begin_tape();
+                Answer::Stream
+            }
+            Form::Stream => Answer::Stream,
         }
     }
 
@@ -376,6 +432,11 @@ impl<'a> Draft<'a> {
 
     fn size(&self) -> usize {
         self.bytes.len() - self.start
+    }
+
+    /// What was written after the first `skipped` bytes.
+    fn written(&self, skipped: usize) -> &[u8] {
+        self.bytes.get(self.start + skipped..).unwrap_or_default()
     }
 
     fn keep(mut self) {

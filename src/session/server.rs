@@ -158,6 +158,14 @@ impl ServerSession {
         }
     }
 
+    /// Whether a stream may end before its answer, and begins with an event that says so.
+    pub(crate) fn primes_streams(&self) -> bool {
+        match self.phase {
+            Phase::Fresh => false,
+            Phase::Open(version) => self.dialect.primes_streams(version),
+        }
+    }
+
     /// Judges one message of the client. `stated` is what a request says of itself; it is judged
     /// by that alone, and leaves the session as it is.
     pub(crate) fn handle_message(

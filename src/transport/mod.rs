@@ -205,6 +205,11 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         false
     }
 
+    /// Whether a client may ask for the rest of a stream that it had.
+    fn resumes_streams(&self) -> bool {
+        false
+    }
+
     /// # Cancel safety
     /// Dropped when the client hangs up before the answer's head is ready.
     fn exchange(&self, inbound: Inbound) -> impl Future<Output = Outbound> + Send;
@@ -213,6 +218,10 @@ pub(crate) trait Exchange: Send + Sync + 'static {
 impl<E: Exchange> Exchange for std::sync::Arc<E> {
     fn has_streams(&self) -> bool {
         (**self).has_streams()
+    }
+
+    fn resumes_streams(&self) -> bool {
+        (**self).resumes_streams()
     }
 
     fn exchange(&self, inbound: Inbound) -> impl Future<Output = Outbound> + Send {

@@ -3,6 +3,8 @@
 //! Owns the event stream format of the HTML standard, section "Server-sent events". Must not know
 //! what the data of an event means, nor who asks for the stream again when it breaks.
 
+use std::fmt;
+use std::io::Write as _;
 use std::mem;
 use std::time::Duration;
 
@@ -35,6 +37,19 @@ pub(crate) fn encode_event(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(EVENT_HEAD);
     out.extend_from_slice(data);
     out.extend_from_slice(EVENT_TAIL);
+}
+
+/// Appends what goes before an event that a client can go on after.
+pub(crate) fn encode_id(out: &mut Vec<u8>, id: impl fmt::Display) {
+    // Writing to a vector does not fail.
+    let _ = writeln!(out, "id: {id}");
+}
+
+/// Appends an event that says nothing, but from where the stream can be gone on with, and after
+/// which wait.
+pub(crate) fn encode_priming(out: &mut Vec<u8>, id: impl fmt::Display, retry: Duration) {
+    encode_id(out, id);
+    let _ = write!(out, "retry: {}\ndata:\n\n", retry.as_millis());
 }
 
 /// One dispatched event.

@@ -37,6 +37,7 @@ server 2025-06-18,2025-11-25            tools-call-with-progress         2
 server 2025-11-25                       json-schema-2020-12              8
 server 2025-11-25                       server-sse-multiple-streams      2
 server 2025-11-25                       dns-rebinding-protection         2
+server 2025-11-25                       server-sse-polling               3
 server 2026-07-28                       server-stateless                 25
 server 2026-07-28                       tools-list                       4
 server 2026-07-28                       tools-call-simple-text           2

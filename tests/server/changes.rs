@@ -228,10 +228,10 @@ async fn what_a_call_says_is_not_said_on_the_stream_of_its_session() {
     let server = crate::fixture::endless(builder(), &live)
         .dynamic_tools(true)
         .build();
-    let served = serve_dynamic(&server).await;
+    let served = serve_built(&server).await;
     let session = served.session().await;
     confirm(&session).await;
-    let mut standing = stream(&session).await;
+    let mut standing = session.stream().await;
     let mut running = session.call(7, "endless", json!({})).await;
     let said = soon(running.message()).await.unwrap();
     assert_eq!(said["params"]["progressToken"], 7);

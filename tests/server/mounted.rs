@@ -11,6 +11,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 use tower_service::Service;
 
 use crate::fixture::{BOTH, Gate, Live, builder, endless};
@@ -278,4 +279,34 @@ async fn a_session_whose_stream_is_open_is_not_idle() {
     assert_eq!(ask(&service, ping(&session)).await.status(), 200);
     tokio::time::advance(after).await;
     assert_eq!(ask(&service, ping(&session)).await.status(), 404);
+}
+
+/// The time for which a call goes on alone is that since its client was last there.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_saves_its_call() {
+    let live = Live::new();
+    let service = mounted(endless(builder().sse_replay(true), &live));
+    let session = open(&service).await;
+    let mut stream = ask(&service, call(&session, "endless")).await;
+    assert!(piece(&mut stream).await.unwrap().contains("begun"));
+    let patience = Limits::default().detached_call_timeout;
+    let second = Duration::from_secs(1);
+    for _ in 0..2 {
+        drop(stream);
+        sleep(patience - second).await;
+        let get = Request::get("/")
+            .header("host", "agent.test")
+            .header("mcp-session-id", &session)
+            .header("last-event-id", "s1-1")
+            .body(Full::default());
+        stream = ask(&service, get.unwrap()).await;
+        assert_eq!(stream.status(), 200);
+        sleep(patience * 3).await;
+        assert_eq!(live.count(), 1);
+    }
+    drop(stream);
+    sleep(patience - second).await;
+    assert_eq!(live.count(), 1);
+    sleep(second * 2).await;
+    assert_eq!(live.count(), 0);
 }

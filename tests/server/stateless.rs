@@ -533,6 +533,7 @@ async fn a_result_is_complete_and_says_whose_it_is() {
     assert_eq!(result, json!({"content": text("[1,2]")}));
 }
 
+// Covers R-504, R-1203, R-1204, R-1406.
 async fn a_call_streams_and_then_ends() {
     let server = builder().tool(Tool::new("count"), async |_: RawArgs, ctx: ToolContext| {
         for n in 1..=3 {
@@ -569,7 +570,6 @@ async fn a_call_streams_and_then_ends() {
     );
 }
 
-// Covers R-504, R-1203, R-1204, R-1406.
 on_both_runtimes!(
     a_call_streams_and_then_ends,
     equal_ids_of_many_clients_never_meet

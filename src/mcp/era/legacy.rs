@@ -109,6 +109,10 @@ impl Dialect for Legacy {
         version == ProtocolVersion::V2025_03_26
     }
 
+    fn primes_streams(&self, version: ProtocolVersion) -> bool {
+        version >= ProtocolVersion::V2025_11_25
+    }
+
     fn write_tool(&self, _version: ProtocolVersion, tool: &Tool, out: &mut String) {
         // Older peers ignore members they do not know, but reject an output schema of a root type
         // other than object.

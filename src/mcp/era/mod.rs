@@ -67,6 +67,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Whether a client of this revision may send several messages as one array.
     fn takes_batches(&self, version: ProtocolVersion) -> bool;
 
+    /// Whether a stream that can be gone on with begins with an event that only says so, and may
+    /// then end before its answer, so that the client comes back for the rest.
+    fn primes_streams(&self, version: ProtocolVersion) -> bool;
+
     /// Appends a tool as this revision may describe it.
     fn write_tool(&self, version: ProtocolVersion, tool: &Tool, out: &mut String);
 

@@ -140,6 +140,10 @@ impl Dialect for Modern {
         false
     }
 
+    fn primes_streams(&self, _version: ProtocolVersion) -> bool {
+        false
+    }
+
     fn write_tool(&self, _version: ProtocolVersion, tool: &Tool, out: &mut String) {
         tool.write(out, true);
     }

@@ -23,7 +23,7 @@ use super::collect::collect;
 use super::refusal::{JSON, Refusal, allowed};
 use crate::limits::Limits;
 use crate::mcp::frame::{Head, Verb};
-use crate::mcp::headers::SESSION_ID;
+use crate::mcp::headers::{LAST_EVENT_ID, SESSION_ID};
 
 /// hyper's own trait, for what is served by a hyper that is not ours.
 pub(crate) use hyper::service::Service as HyperService;
@@ -107,11 +107,16 @@ impl<E: Exchange> HttpService<E> {
         access
             .check(&parts.uri, parts.version, headers)
             .map_err(Refusal::denied)?;
+        let resumes = || {
+            let after = headers.get(LAST_EVENT_ID);
+            after.is_some_and(|id| !id.as_bytes().trim_ascii().is_empty())
+        };
+        let has_streams = exchange.has_streams() || exchange.resumes_streams() && resumes();
         let verb = match parts.method {
             Method::POST => Verb::Post,
             Method::DELETE => Verb::Delete,
-            Method::GET if exchange.has_streams() => Verb::Get,
-            _ => return Err(Refusal::method(&parts.method, exchange.has_streams())),
+            Method::GET if has_streams => Verb::Get,
+            _ => return Err(Refusal::method(&parts.method, has_streams)),
         };
         let accept = match verb {
             Verb::Post if !is_json(headers) => return Err(Refusal::content_type(headers)),

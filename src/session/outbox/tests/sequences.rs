@@ -161,7 +161,8 @@ proptest! {
             }
             prop_assert_eq!(outbox.is_ended(), model.ended);
             prop_assert_eq!(outbox.is_active(), active && !model.gone && !model.ended);
-            prop_assert_eq!(outbox.is_drained(), model.ended && model.waiting.is_empty());
+            let over = model.ended || model.gone;
+            prop_assert_eq!(outbox.is_drained(), over && model.waiting.is_empty());
             let expected = model.waiting.clone();
             let waiting = outbox.lock().bytes.clone();
             prop_assert_eq!(labels(waiting.into()), expected);
