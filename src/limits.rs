@@ -32,6 +32,9 @@ pub struct Limits {
     /// after that it opens with a handshake. Never more than half of the connect timeout. Default
     /// 5 s: some servers of the handshake era leave the question unanswered.
     pub discover_timeout: Duration,
+    /// Servers of which a hub remembers what they speak, so that connecting them again does not ask
+    /// again. Default 1,000; the one found out first makes room.
+    pub max_known_servers: usize,
     /// Listing the tools of one server, all pages. Default 60 s.
     pub list_timeout: Duration,
     /// One message that the client takes: an HTTP body, an SSE event or a line; over stdio also what
@@ -150,6 +153,7 @@ impl Default for Limits {
             connect_timeout: Duration::from_secs(30),
             tcp_connect_timeout: Duration::from_secs(10),
             discover_timeout: Duration::from_secs(5),
+            max_known_servers: 1_000,
             list_timeout: Duration::from_secs(60),
             max_client_message_bytes: 64 * MIB,
             max_tool_pages: 1_000,

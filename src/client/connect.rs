@@ -176,7 +176,8 @@ impl Hub {
             let late = |_| Error::timeout("connect_timeout", limit);
             let link = timeout(limit, link).await.map_err(late)??;
             let left = limit.saturating_sub(now().saturating_duration_since(started));
-            let (client, negotiation) = (self.client.clone(), Negotiation::new(era, None));
+            let known = link.peer().and_then(|peer| self.known().find(peer));
+            let (client, negotiation) = (self.client.clone(), Negotiation::new(era, known));
             let name = name.clone();
             Connection::connect(name, link, client, limits, negotiation, left, self).await
         };

@@ -372,7 +372,20 @@ impl Connection {
                 Err(late)
             }
         };
+        if opened.is_ok() {
+            self.remember();
+        }
         opened.map_err(Error::without_place)
+    }
+
+    /// Keeps what the peer was found to speak for a connection that comes after this one.
+    fn remember(&self) {
+        let found = self.session(ClientSession::found);
+        if let (Some(hub), Some(peer), Some(version)) =
+            (self.hub.upgrade(), self.link.peer(), found)
+        {
+            hub.known().add(peer, version);
+        }
     }
 
     /// Asks for the tools. A session that the peer lost is opened anew, once.

@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::driver::now;
 use super::events::{Observer, ServerChange};
 use super::join::join_all;
+use super::known::Known;
 use super::registry::{Registry, ToolRef};
 use super::status::ServerStatus;
 use super::suggest::listed;
@@ -65,6 +66,8 @@ pub(crate) struct Hub {
     pub(super) observer: Observer,
     pub(super) follows_list_changes: bool,
     registry: Mutex<Registry>,
+    /// Outlives the connections, so that a server is not asked each time.
+    known: Mutex<Known>,
     calls: AtomicU64,
     lists: AtomicU64,
 }
@@ -84,6 +87,10 @@ impl Hub {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks a server for its tools and keeps the answer.
@@ -191,12 +198,14 @@ impl AgentHubClient {
             ..
         } = builder;
         let registry = Mutex::new(Registry::default());
+        let known = Mutex::new(Known::new(limits.max_known_servers));
         Self(Arc::new(Hub {
             client,
             limits,
             observer,
             follows_list_changes,
             registry,
+            known,
             calls: AtomicU64::new(1),
             lists: AtomicU64::new(1),
         }))

@@ -17,6 +17,7 @@ mod http;
 mod hub;
 mod inbox;
 mod join;
+mod known;
 mod outgoing;
 mod refresh;
 mod registry;

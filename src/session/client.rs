@@ -74,21 +74,31 @@ struct Live {
     meta: String,
 }
 
-/// What a request is about. `named` is the number of the session whose id it carries, if any.
+/// What a request is about, and what it relies on.
 #[derive(Debug)]
 enum Work {
     Call {
         call: Call,
         timeout: Option<Duration>,
-        named: Option<u64>,
+        named: Named,
     },
     /// `list` is the id that the connection's user knows the whole list by.
     List {
         list: i64,
         listing: Listing,
-        named: Option<u64>,
+        named: Named,
     },
     Open,
+}
+
+/// What the peer has to know to take a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Named {
+    /// Which opening of the connection it is of.
+    generation: u64,
+    version: Option<ProtocolVersion>,
+    /// It carries the id of a session.
+    has_session: bool,
 }
 
 /// What the driver does next.
@@ -537,10 +547,13 @@ impl ClientSession {
         }
     }
 
-    /// The number of the session that a request names now.
-    fn named(&self) -> Option<u64> {
-        let named = self.head().session_id.is_some();
-        named.then_some(self.generation)
+    /// What a request relies on now.
+    fn named(&self) -> Named {
+        Named {
+            generation: self.generation,
+            version: self.opened().map(|opened| opened.version),
+            has_session: self.head().session_id.is_some(),
+        }
     }
 
     fn head(&self) -> Head {

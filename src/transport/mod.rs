@@ -61,6 +61,12 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
     /// Where it leads, for error texts: never holds credentials.
     fn target(&self) -> &str;
 
+    /// What tells the peer from others, so that what was found out of it can be kept; `None` if
+    /// nothing can be.
+    fn peer(&self) -> Option<u64> {
+        None
+    }
+
     /// Credentials that are sent and must never be shown, also where the peer quotes them.
     fn secrets(&self) -> &[Box<str>] {
         &[]

@@ -13,7 +13,7 @@ use super::super::types::{
 };
 use super::super::version::ProtocolVersion;
 use super::{
-    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
+    Completion, Denial, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
     Unopened,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
@@ -69,6 +69,18 @@ impl Dialect for Legacy {
 
     fn http_cancel(&self) -> HttpCancel {
         HttpCancel::Notification
+    }
+
+    /// The status says so, never a code: "Session Management" of the transport's specification. Some
+    /// servers answer 400. A server of another era has codes of its own, and misses its `_meta`.
+    fn means_lost(&self, denial: &Denial<'_>) -> bool {
+        let says = |word: &str| denial.status == 400 && denial.body.to_lowercase().contains(word);
+        let is_lost = denial.has_session && (denial.status == 404 || says("session"));
+        let is_stranger = matches!(
+            denial.code,
+            Some(Code::HEADER_MISMATCH | Code::UNSUPPORTED_VERSION)
+        );
+        is_lost || is_stranger || says("io.modelcontextprotocol/")
     }
 
     fn completion(&self, _result: &RawJson) -> Completion {

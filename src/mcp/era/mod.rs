@@ -48,6 +48,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// How a call over HTTP is cancelled.
     fn http_cancel(&self) -> HttpCancel;
 
+    /// Whether a refusal says that the peer knows nothing of the connection any more: opening it
+    /// anew and repeating the request once may help.
+    fn means_lost(&self, denial: &Denial<'_>) -> bool;
+
     /// Whether a call's result is its end.
     fn completion(&self, result: &RawJson) -> Completion;
 
@@ -139,6 +143,17 @@ pub(crate) enum Unopened {
     Odd(String),
     /// The versions that the server speaks, none of them of this era.
     Versions(Vec<String>),
+}
+
+/// A request that was not taken, with a status that is no success.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Denial<'a> {
+    pub(crate) status: u16,
+    /// Of the JSON-RPC error in the body, if there is one.
+    pub(crate) code: Option<Code>,
+    pub(crate) body: &'a str,
+    /// The request carried the id of a session.
+    pub(crate) has_session: bool,
 }
 
 /// The methods that a server of this crate has.

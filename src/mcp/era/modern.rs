@@ -12,7 +12,7 @@ use super::super::tool::Tool;
 use super::super::types::{CacheScope, DiscoverResult, Implementation, ListenParams, ToolOutput};
 use super::super::version::ProtocolVersion;
 use super::{
-    Completion, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
+    Completion, Denial, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
     Unopened, clipped,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
@@ -79,6 +79,18 @@ impl Dialect for Modern {
 
     fn http_cancel(&self) -> HttpCancel {
         HttpCancel::HangUp
+    }
+
+    /// A server of another era misses its session, or the handshake.
+    fn means_lost(&self, denial: &Denial<'_>) -> bool {
+        let body = denial.body.to_lowercase();
+        let misses = ["initialize", "session"]
+            .iter()
+            .any(|word| body.contains(word));
+        match denial.code {
+            Some(Code::UNSUPPORTED_VERSION) => true,
+            _ => matches!(denial.status, 400 | 404 | 422) && misses,
+        }
     }
 
     fn completion(&self, result: &RawJson) -> Completion {

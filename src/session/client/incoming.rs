@@ -8,9 +8,11 @@ use super::super::call::rpc_error;
 use super::super::negotiate::{Failure, Move};
 use super::super::progress::decode_progress;
 use super::super::tools::Page;
-use super::{ClientSession, Event, Live, Owner, Phase, Refusal, Step, Work, closed, early_end};
+use super::{
+    ClientSession, Event, Live, Named, Owner, Phase, Refusal, Step, Work, closed, early_end,
+};
 use crate::error::{Error, Place};
-use crate::mcp::era::{Opened, dialect};
+use crate::mcp::era::{Denial, Opened, dialect};
 use crate::mcp::frame::{Head, SessionId};
 use crate::wire::jsonrpc::{
     self, Code, ErrorObject, Incoming, Message, Outcome, Request, RequestId, Response,
@@ -68,7 +70,9 @@ impl ClientSession {
         body: &str,
     ) -> Refusal {
         let error = self.refusal_error(status, authenticate, body);
-        let lost = means_lost_session(status, body);
+        let rpc = self.error_in(body);
+        let code = rpc.as_ref().map(|rpc| rpc.code);
+        let lost = |named: Named| named.lost(status, code, body);
         match owner {
             Owner::Nobody => Refusal::Noted,
             Owner::Confirmation => {
@@ -80,7 +84,6 @@ impl ClientSession {
             Owner::Request(id) => match self.pending.remove(id) {
                 None => Refusal::Noted,
                 Some(Work::Open) => {
-                    let rpc = self.error_in(body);
                     let next = self.negotiation.handle_refusal(status, rpc, error);
                     self.go_on(next);
                     Refusal::Noted
@@ -89,13 +92,13 @@ impl ClientSession {
                     self.tell(Event::Listed {
                         id: list,
                         tools: Err(error.at(&self.place)),
-                        lost: named.filter(|_| lost),
+                        lost: lost(named),
                     });
                     Refusal::Noted
                 }
                 Some(Work::Call { call, named, .. }) => {
                     let event = call.fail(error);
-                    match named.filter(|_| lost) {
+                    match lost(named) {
                         Some(generation) => Refusal::SessionLost { generation, event },
                         None => Refusal::Call(event),
                     }
@@ -495,9 +498,15 @@ impl ClientSession {
     }
 }
 
-/// Whether a refusal of a request that named a session says that the peer no longer knows it. The
-/// status says so, never a code: "Session Management" of the transport's specification. Some
-/// servers answer 400.
-fn means_lost_session(status: u16, body: &str) -> bool {
-    status == 404 || status == 400 && body.to_lowercase().contains("session")
+impl Named {
+    /// The number of the opening, if a refusal says that the peer knows nothing of it any more.
+    fn lost(self, status: u16, code: Option<Code>, body: &str) -> Option<u64> {
+        let stranger = dialect(self.version?).means_lost(&Denial {
+            status,
+            code,
+            body,
+            has_session: self.has_session,
+        });
+        stranger.then_some(self.generation)
+    }
 }

@@ -3,6 +3,7 @@ use crate::mcp::version::Era;
 
 mod calls;
 mod closing;
+mod eras;
 mod listing;
 mod opening;
 mod orders;

@@ -4,6 +4,7 @@
 //! a message or a status means to a session.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,6 +144,14 @@ impl Link for HttpLink {
 
     fn target(&self) -> &str {
         &self.0.endpoint.shown
+    }
+
+    /// Origin and path. What stands behind a pipe of this process may be another one each time.
+    fn peer(&self) -> Option<u64> {
+        let Endpoint { origin, path, .. } = &self.0.endpoint;
+        let mut hasher = DefaultHasher::new();
+        (origin, path.path()).hash(&mut hasher);
+        (!self.0.pool.is_in_memory()).then(|| hasher.finish())
     }
 
     fn secrets(&self) -> &[Box<str>] {

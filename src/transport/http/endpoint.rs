@@ -20,7 +20,7 @@ pub(super) struct Endpoint {
 }
 
 /// Whom credentials may be sent to. The scheme is always `http`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
     /// In lower case; an IPv6 address in its brackets.
     host: Box<str>,

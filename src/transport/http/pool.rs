@@ -84,6 +84,10 @@ impl Pool {
         }
     }
 
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self.connector, Connector::InMemory(_))
+    }
+
     /// Sends a request over an idle connection or a new one. `target` is for error texts.
     ///
     /// Only a request of which nothing has left is sent again, on another connection.

@@ -172,6 +172,10 @@ impl Link for ChildLink {
     fn target(&self) -> &str {
         &self.target
     }
+
+    fn peer(&self) -> Option<u64> {
+        Some(self.command.fingerprint())
+    }
 }
 
 impl fmt::Debug for ChildLink {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 /// A command to start a server: program, arguments, environment, working directory.
@@ -133,6 +134,20 @@ impl StdioCommand {
 
     pub(super) fn cwd_shown(&self) -> Option<String> {
         self.cwd.as_ref().map(|cwd| cwd.display().to_string())
+    }
+
+    /// The same for the same command, and for no other one but by chance.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let Self {
+            program,
+            args,
+            env,
+            inherit_env,
+            cwd,
+        } = self;
+        let mut hasher = DefaultHasher::new();
+        (program, args, env, inherit_env, cwd).hash(&mut hasher);
+        hasher.finish()
     }
 
     pub(super) fn is_empty(&self) -> bool {

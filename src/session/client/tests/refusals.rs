@@ -117,9 +117,12 @@ fn a_refused_call_says_what_the_server_said() {
             refused(&mut session, owner, status, authenticate, body),
             "noted"
         );
-        assert_eq!(
-            outputs(&mut session),
-            [format!("not opened: alpha: {expected}")]
+        let told = outputs(&mut session);
+        let expected = format!("not opened: alpha: {expected}");
+        // What it may mean of an opening stands behind it.
+        assert!(
+            told.len() == 1 && told[0].starts_with(&expected),
+            "{told:?}"
         );
     }
 }
