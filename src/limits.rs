@@ -45,6 +45,10 @@ pub struct Limits {
     pub max_tool_pages: usize,
     /// Tools of one server. Default 10,000.
     pub max_tools: usize,
+    /// The headers that repeat arguments of one call, names and values together. A call with longer
+    /// ones fails before it is sent. Default 16 KiB: the smallest of the bounds that common servers
+    /// have for all headers of a request.
+    pub max_param_header_bytes: usize,
     /// Events of one call that wait to be read: over stdio all of them, over HTTP those that arrived
     /// on another call's stream. Default 4,096 events.
     pub max_queued_events: usize,
@@ -158,6 +162,7 @@ impl Default for Limits {
             max_client_message_bytes: 64 * MIB,
             max_tool_pages: 1_000,
             max_tools: 10_000,
+            max_param_header_bytes: 16 * KIB,
             max_queued_events: 4_096,
             max_queued_bytes: 4 * MIB,
             max_redirects: 5,

@@ -17,15 +17,10 @@ use tokens::{Tokens, at, skip, tokens};
 /// Rows that are not built yet. Their first test takes them out of here.
 #[rustfmt::skip]
 const PENDING: &[u16] = &[
-    203,
-    302, 303, 304, 305, 306, 307, 308, 309, 310, 318,
-    501, 507, 510,
+    508,
     710,
     808,
-    903,
-    1008,
-    1105, 1108,
-    1402, 1407, 1408,
+    1407,
 ];
 /// Make a test of each function that is named in their arguments.
 const SCENARIOS: &[&str] = &["for_each_peer", "on_both_runtimes"];

@@ -1,7 +1,7 @@
 //! One call as a stream of events.
 //!
-//! Owns the reply of its request and pulls it itself: no task and no channel stands between the
-//! bytes and the reader. Must not know how a tool is found or a session opened.
+//! Owns what its reader is given, and the reply of its request, which it pulls itself: no task and
+//! no channel stands between the bytes and the reader. Must not know how a session is opened.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,26 +11,29 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_core::Stream;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Sleep, sleep};
 
-use super::connection::{Begun, Connection};
-use super::driver::{MAX_ASIDE_BYTES, from_now, judge, now};
+use super::connection::Connection;
+use super::driver::from_now;
 use super::events::{HubEvent, Observer};
 use super::hub::Hub;
 use super::inbox::Inbox;
 use super::outgoing::Retired;
 use super::refresh::says_unknown_tool;
 use super::registry::ToolRef;
-use super::resume::{Resumed, Resuming, resume};
+use super::resume::Resuming;
 use crate::error::{Error, Place, Result};
 use crate::event::{EventKind, StreamEvent};
-use crate::session::call::{Call, Judged};
-use crate::session::client::{CallSpec, Owner, Refusal, Step, early_end};
+use crate::session::call::Call;
 use crate::session::resume::Resumption;
-use crate::transport::{BoxFuture, Messages, Reply, ReplyHead, Sent};
-use crate::wire::jsonrpc::{self, Incoming, RawJson};
+use crate::transport::{BoxFuture, Messages, ReplyHead, Sent};
+use crate::wire::jsonrpc::RawJson;
+
+mod reading;
+mod repeating;
+
+use repeating::Repeats;
 
 /// The events of one call, in the order the tool sent them. The last one, and only that one, is
 /// [terminal](StreamEvent::is_terminal); then the stream is `None`.
@@ -60,7 +63,7 @@ pub struct CallStream {
     /// there, also if it has to be repeated.
     started: Option<Instant>,
     tool: Option<ToolRef>,
-    repeated: bool,
+    repeats: Repeats,
 }
 
 /// What to call and how.
@@ -78,8 +81,8 @@ struct Wanted {
 enum State {
     /// Nothing was sent yet.
     Idle,
-    /// The peer lost the session; it is being opened anew.
-    Reopening(BoxFuture<'static, Result<()>>),
+    /// The request was not run, and is made again after this.
+    Repeating(BoxFuture<'static, Result<()>>),
     /// The request is on its way.
     Sending(BoxFuture<'static, Result<Sent>>, Flight),
     /// The request is out, and its answer comes on the channel that all calls share.
@@ -128,7 +131,7 @@ impl CallStream {
             waits: false,
             started: None,
             tool: None,
-            repeated: false,
+            repeats: Repeats::default(),
         }
     }
 
@@ -231,7 +234,7 @@ impl CallStream {
             | State::Refused(_, flight)
             | State::Reading(_, flight)
             | State::Resuming(_, flight) => Some(flight),
-            State::Idle | State::Reopening(_) | State::Done => None,
+            State::Idle | State::Repeating(_) | State::Done => None,
         }
     }
 
@@ -260,266 +263,9 @@ impl CallStream {
             State::Waiting(flight) | State::Resuming(_, flight) => (flight, None),
             State::Refused(refused, flight) => (flight, Some(Retired::Reading(refused.1))),
             State::Reading(messages, flight) => (flight, Some(Retired::Reading(messages))),
-            State::Idle | State::Reopening(_) | State::Done => return,
+            State::Idle | State::Repeating(_) | State::Done => return,
         };
         flight.connection.cancel(flight.call.id, reason, reply);
-    }
-
-    /// Finds the tool and sends the request.
-    fn start(&mut self) -> Result<State> {
-        let hub = self.hub.upgrade().ok_or_else(|| Error::closed("hub"))?;
-        let arguments = self.wanted.arguments.as_ref().map_err(Clone::clone)?;
-        let (tool, connection) = hub.resolve(&self.wanted.tool, self.wanted.server.as_deref())?;
-        let started = *self.started.get_or_insert_with(now);
-        let spec = CallSpec {
-            tool: tool.name(),
-            arguments,
-            events: self.wanted.events,
-            timeout: self.wanted.timeout,
-            wraps_result: tool.wraps_result(),
-            place: tool.place(),
-        };
-        let begun = connection.begin(&spec, started, self.wanted.queue_capacity);
-        self.tool = Some(tool);
-        let (call, sent, inbox) = match begun? {
-            Begun::Lost(generation) => return Ok(self.reopening(connection, generation)),
-            Begun::Started(call, sent, inbox) => (call, sent, inbox),
-        };
-        if self.wanted.timeout.is_some() {
-            // The task keeps the deadline, so that it holds also while nobody reads.
-            connection.wake.notify_one();
-        }
-        Ok(State::Sending(
-            sent,
-            Flight {
-                connection,
-                call,
-                inbox,
-                resumption: Resumption::default(),
-            },
-        ))
-    }
-
-    /// The connection is being opened anew, by this call or another one.
-    fn reopening(&self, connection: Arc<Connection>, generation: u64) -> State {
-        let (limit, left) = (self.wanted.timeout, self.left());
-        State::Reopening(Box::pin(reopened(connection, generation, limit, left)))
-    }
-
-    /// What is left of the time for the whole call.
-    fn left(&self) -> Option<Duration> {
-        let spent = now().saturating_duration_since(self.started?);
-        Some(self.wanted.timeout?.saturating_sub(spent))
-    }
-
-    /// Makes progress until there is an event in `ready` or nothing more to do now.
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            if let Some(event) = self.flight().and_then(|flight| flight.inbox.pop()) {
-                if event.is_terminal() {
-                    // The session gave the call up already: nothing is to be told.
-                    self.give_up("ended");
-                }
-                self.ready.push_back(event);
-                return Poll::Ready(());
-            }
-            match &mut self.state {
-                State::Idle => match self.start() {
-                    Ok(state) => self.state = state,
-                    Err(e) => return self.fail(e),
-                },
-                State::Reopening(opening) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(()) => self.state = State::Idle,
-                    Err(e) => return self.fail(e),
-                },
-                State::Sending(sent, flight) => match sent.as_mut().poll(cx) {
-                    Poll::Ready(Ok(Sent::Reply(Reply { head, messages }))) => {
-                        self.handle_head(head, messages);
-                    }
-                    Poll::Ready(Ok(Sent::Shared)) => self.handle_sent(),
-                    Poll::Ready(Err(e)) => return self.fail(e),
-                    Poll::Pending if flight.inbox.listen(cx) => return Poll::Pending,
-                    Poll::Pending => {}
-                },
-                State::Waiting(flight) => {
-                    if flight.inbox.listen(cx) {
-                        return Poll::Pending;
-                    }
-                }
-                State::Refused(refused, flight) => {
-                    let (head, messages) = &mut **refused;
-                    match messages.poll_excerpt(MAX_ASIDE_BYTES, cx) {
-                        Poll::Ready(body) => {
-                            let (status, authenticate) = (head.status, head.authenticate.take());
-                            self.handle_refusal(status, authenticate.as_deref(), &body);
-                        }
-                        Poll::Pending if flight.inbox.listen(cx) => return Poll::Pending,
-                        Poll::Pending => {}
-                    }
-                }
-                State::Reading(messages, flight) => match messages.poll_next(cx) {
-                    Poll::Ready(Some(Ok(message))) => self.handle_message(&message),
-                    Poll::Ready(end) => {
-                        let error = end.and_then(Result::err).unwrap_or_else(early_end);
-                        if let Err(e) = self.resume(error) {
-                            return self.fail(e);
-                        }
-                    }
-                    Poll::Pending if flight.inbox.listen(cx) => return Poll::Pending,
-                    Poll::Pending => {}
-                },
-                State::Resuming(resuming, flight) => match resuming.as_mut().poll(cx) {
-                    Poll::Ready(Ok(resumed)) => self.handle_resumed(resumed),
-                    Poll::Ready(Err(e)) => return self.fail(e),
-                    Poll::Pending if flight.inbox.listen(cx) => return Poll::Pending,
-                    Poll::Pending => {}
-                },
-                State::Done => return Poll::Ready(()),
-            }
-            if !self.ready.is_empty() {
-                return Poll::Ready(());
-            }
-        }
-    }
-
-    /// Ends the call with a failure of this side; nothing more is read.
-    fn fail(&mut self, error: Error) -> Poll<()> {
-        if let State::Sending(_, flight) = &self.state {
-            // The peer has not answered: either it has no request, or it sees this one go away.
-            flight.connection.finish(flight.call.id);
-        }
-        // What broke was the reply; the tool may still run.
-        self.fail_for("the reply broke", error)
-    }
-
-    fn fail_for(&mut self, reason: &'static str, error: Error) -> Poll<()> {
-        let inbox = self.flight().map(|flight| flight.inbox.clone());
-        self.give_up(reason);
-        self.state = State::Done;
-        let end = StreamEvent::failure(error.at(&self.place()));
-        self.end(inbox.as_deref(), end);
-        Poll::Ready(())
-    }
-
-    /// Ends with `event`, after what came another way: that came before, and the end may be among
-    /// it. The session knows no such call any more, so nothing comes after.
-    fn end(&mut self, inbox: Option<&Inbox>, event: StreamEvent) {
-        if let Some(inbox) = inbox {
-            self.ready.extend(std::iter::from_fn(|| inbox.pop()));
-        }
-        if !self.ready.back().is_some_and(StreamEvent::is_terminal) {
-            self.ready.push_back(event);
-        }
-    }
-
-    fn handle_sent(&mut self) {
-        if let State::Sending(_, flight) = std::mem::replace(&mut self.state, State::Done) {
-            self.state = State::Waiting(flight);
-        }
-    }
-
-    fn handle_head(&mut self, head: ReplyHead, messages: Box<dyn Messages>) {
-        let State::Sending(_, flight) = std::mem::replace(&mut self.state, State::Done) else {
-            return;
-        };
-        let owner = Owner::Request(flight.call.id);
-        self.state = match judge(&flight.connection, owner, &head) {
-            Step::Refused => State::Refused(Box::new((head, messages)), flight),
-            Step::Ignore | Step::Read => State::Reading(messages, flight),
-        };
-    }
-
-    fn handle_refusal(&mut self, status: u16, authenticate: Option<&str>, body: &str) {
-        let State::Refused(refused, flight) = std::mem::replace(&mut self.state, State::Done)
-        else {
-            return;
-        };
-        // What comes beyond the excerpt is hung up.
-        drop(refused);
-        let Flight {
-            connection,
-            call,
-            inbox,
-            ..
-        } = flight;
-        let owner = Owner::Request(call.id);
-        let body = &connection.hide(body);
-        let authenticate = authenticate.map(|text| connection.hide(text));
-        let authenticate = authenticate.as_deref();
-        let refusal =
-            connection.input(|session| session.handle_refusal(owner, status, authenticate, body));
-        connection.finish(call.id);
-        let end = match refusal {
-            Refusal::SessionLost { generation, event } => {
-                if !std::mem::replace(&mut self.repeated, true) {
-                    self.state = self.reopening(connection, generation);
-                    return;
-                }
-                event
-            }
-            Refusal::Call(event) => event,
-            // The call was over already; its end is in the inbox.
-            Refusal::Noted => call.fail(early_end()),
-        };
-        self.end(Some(&inbox), end);
-    }
-
-    /// The reply ended with `error` before the answer: asks for the rest, or gives the error back.
-    fn resume(&mut self, error: Error) -> Result<()> {
-        let State::Reading(ended, flight) = &mut self.state else {
-            return Err(error);
-        };
-        let (id, resumption) = (flight.call.id, std::mem::take(&mut flight.resumption));
-        let resuming = resume(&flight.connection, id, resumption, ended.as_ref(), error)?;
-        if let State::Reading(_, flight) = std::mem::replace(&mut self.state, State::Done) {
-            self.state = State::Resuming(resuming, flight);
-        }
-        Ok(())
-    }
-
-    fn handle_resumed(&mut self, resumed: Resumed) {
-        if let State::Resuming(_, mut flight) = std::mem::replace(&mut self.state, State::Done) {
-            flight.resumption = resumed.resumption;
-            self.state = State::Reading(resumed.messages, flight);
-        }
-    }
-
-    fn handle_message(&mut self, message: &Bytes) {
-        let State::Reading(_, flight) = &self.state else {
-            return;
-        };
-        let max_depth = flight.connection.limits.max_json_depth;
-        let owner = Owner::Request(flight.call.id);
-        match jsonrpc::decode(message, max_depth) {
-            Ok(Incoming::One(message)) => match flight.call.judge(message) {
-                Judged::Event(event) => self.receive(event),
-                Judged::Foreign(message) => {
-                    flight
-                        .connection
-                        .input(|session| session.handle_decoded(message, owner));
-                }
-            },
-            // A batch, or bytes that are no message: the session knows what becomes of them, and
-            // what is for this call comes back through the inbox.
-            _ => flight
-                .connection
-                .input(|session| session.handle_message(message, owner)),
-        }
-    }
-
-    /// An event of this call's own reply.
-    fn receive(&mut self, event: StreamEvent) {
-        if event.is_terminal()
-            && let State::Reading(messages, flight) =
-                std::mem::replace(&mut self.state, State::Done)
-        {
-            flight.connection.finish(flight.call.id);
-            messages.finish();
-            let end = flight.connection.hide_in_event(event);
-            self.end(Some(&flight.inbox), end);
-        } else {
-            self.ready.push_back(event);
-        }
     }
 
     /// Whether the reader has waited too long.
@@ -533,22 +279,6 @@ impl CallStream {
         }
         ready!(idle.as_mut().poll(cx));
         self.fail_for("idle timeout", Error::timeout("idle_timeout", after))
-    }
-}
-
-/// Opens a lost session anew, within what is left of the call's time.
-async fn reopened(
-    connection: Arc<Connection>,
-    generation: u64,
-    limit: Option<Duration>,
-    left: Option<Duration>,
-) -> Result<()> {
-    let opening = connection.reopen(generation);
-    match limit.zip(left) {
-        Some((limit, left)) => timeout(left, opening)
-            .await
-            .unwrap_or_else(|_| Err(Error::timeout("timeout", limit))),
-        None => opening.await,
     }
 }
 

@@ -27,9 +27,11 @@ use crate::mcp::types::{Implementation, ToolDescription};
 use crate::session::call::Call;
 use crate::session::client::{CallSpec, CallStart, ClientSession, Event, Output, Owner};
 use crate::session::negotiate::Negotiation;
+use crate::session::tools::ToolList;
 use crate::transport::{BoxFuture, Link, Sent};
 
 mod ending;
+mod tools;
 
 use ending::AbortOnDrop;
 
@@ -58,10 +60,14 @@ struct Shared {
     full: HashSet<i64>,
     opening: Vec<oneshot::Sender<Result<()>>>,
     listing: HashMap<i64, oneshot::Sender<Listed>>,
+    /// Who waits for the end of a subscription.
+    listening: HashMap<i64, oneshot::Sender<bool>>,
     /// The hub's list of tools is this connection's.
     followed: bool,
     /// That list may be out of date.
     stale: bool,
+    /// Until then it is good, unless the server says otherwise.
+    fresh_until: Option<Instant>,
 }
 
 impl Shared {
@@ -73,15 +79,18 @@ impl Shared {
 }
 
 /// The end of a tool list, and the session that was lost on the way.
-type Listed = (Result<Vec<ToolDescription>>, Option<u64>);
+type Listed = (Result<ToolList>, Option<u64>);
 
 /// What is told once no lock is held: whoever hears it may call back.
 enum Told {
     Changed(ServerChange),
+    /// The list of tools may have changed unsaid.
+    Doubted,
     HungUp(#[expect(dead_code, reason = "kept to be dropped")] Retired),
     Listed(oneshot::Sender<Listed>, Listed),
     Opened(Vec<oneshot::Sender<Result<()>>>, Result<()>),
     Ready(Waker),
+    Unsubscribed(oneshot::Sender<bool>, bool),
     Warning(String),
 }
 
@@ -186,7 +195,12 @@ impl Connection {
                     told.extend(overflow.map(Told::HungUp));
                 }
                 Output::Event(Event::Call { id, event }) => {
-                    told.extend(self.receive(&mut session, id, event).map(Told::Ready));
+                    let reader = self.receive(&mut session, id, event, None);
+                    told.extend(reader.map(Told::Ready));
+                }
+                Output::Event(Event::Returned { id, state, event }) => {
+                    let reader = self.receive(&mut session, id, event, Some(state));
+                    told.extend(reader.map(Told::Ready));
                 }
                 Output::Event(event) => told.extend(self.route(&session, event)),
             }
@@ -228,11 +242,21 @@ impl Connection {
     }
 
     /// An event of a call that did not come through its own reply. A call with too many of them
-    /// ends.
-    fn receive(&self, session: &mut ClientSession, id: i64, event: StreamEvent) -> Option<Waker> {
+    /// ends. With a `returned` it is the end only if the call is not made again.
+    fn receive(
+        &self,
+        session: &mut ClientSession,
+        id: i64,
+        event: StreamEvent,
+        returned: Option<Box<str>>,
+    ) -> Option<Waker> {
         let inbox = self.shared().inboxes.get(&id).cloned()?;
         let event = self.secrets(session).hide_in_event(event);
-        match inbox.push(event) {
+        let pushed = match returned {
+            Some(state) => inbox.push_returned(event, state),
+            None => inbox.push(event),
+        };
+        match pushed {
             Ok(Pushed::Done(reader)) => reader,
             Ok(Pushed::Full(reader)) => {
                 self.shared().full.insert(id);
@@ -303,7 +327,7 @@ impl Connection {
     fn route(&self, session: &ClientSession, event: Event) -> Vec<Told> {
         let secrets = self.secrets(session);
         match event {
-            Event::Call { .. } => Vec::new(),
+            Event::Call { .. } | Event::Returned { .. } => Vec::new(),
             Event::Listed { id, tools, lost } => {
                 let tools = tools.map_err(|e| secrets.hide_in(e));
                 let waiter = self.shared().listing.remove(&id);
@@ -314,11 +338,17 @@ impl Connection {
                 let waiters = std::mem::take(&mut self.shared().opening);
                 let result = result.map_err(|e| secrets.hide_in(e));
                 let again = result.is_ok() && session.generation() > 1;
-                let change = again.then_some(Told::Changed(ServerChange::Reopened));
-                let opened = Told::Opened(waiters, result);
-                change.into_iter().chain([opened]).collect()
+                let changes = [Told::Changed(ServerChange::Reopened), Told::Doubted];
+                let changes = changes.into_iter().filter(|_| again);
+                changes.chain([Told::Opened(waiters, result)]).collect()
             }
+            Event::Subscribed => vec![Told::Doubted],
             Event::ToolsChanged => vec![Told::Changed(ServerChange::ToolsChanged)],
+            Event::Unsubscribed { id, again } => {
+                let waiter = self.shared().listening.remove(&id);
+                let told = waiter.map(|waiter| Told::Unsubscribed(waiter, again));
+                told.into_iter().collect()
+            }
             Event::Warning(text) => vec![Told::Warning(secrets.hide(&text).into_owned())],
         }
     }
@@ -330,6 +360,7 @@ impl Connection {
                 self.distrust_tools();
             }
             Told::Changed(change) => self.observer.change(&self.name, change),
+            Told::Doubted => self.doubt_tools(),
             Told::HungUp(_) => {}
             // Whoever waited may have gone.
             Told::Listed(waiter, listed) => drop(waiter.send(listed)),
@@ -339,6 +370,7 @@ impl Connection {
                 }
             }
             Told::Ready(reader) => reader.wake(),
+            Told::Unsubscribed(waiter, again) => drop(waiter.send(again)),
             Told::Warning(text) => self.observer.warn(&self.name, &text),
         }
     }
@@ -386,58 +418,6 @@ impl Connection {
         {
             hub.known().add(peer, version);
         }
-    }
-
-    /// Asks for the tools. A session that the peer lost is opened anew, once.
-    pub(super) async fn list(&self) -> Result<Vec<ToolDescription>> {
-        let lost = self.session(|s| s.opened().is_none().then(|| s.generation()));
-        if let Some(generation) = lost {
-            self.reopen(generation)
-                .await
-                .map_err(|e| e.at(&self.place))?;
-        }
-        let (tools, lost) = self.list_once().await;
-        let Some(generation) = lost else { return tools };
-        self.reopen(generation)
-            .await
-            .map_err(|e| e.at(&self.place))?;
-        self.list_once().await.0
-    }
-
-    async fn list_once(&self) -> Listed {
-        let (sender, waiter) = oneshot::channel();
-        let id = self.input(|session| {
-            let id = session.list();
-            self.shared().listing.insert(id, sender);
-            id
-        });
-        let _forgotten = ForgottenOnDrop(self, id);
-        let limit = self.limits.list_timeout;
-        let error = match timeout(limit, waiter).await {
-            Ok(Ok(listed)) => return listed,
-            Ok(Err(_)) => Error::closed("connection"),
-            Err(_) => Error::timeout("list_timeout", limit),
-        };
-        (Err(error.at(&self.place)), None)
-    }
-
-    /// The hub's list of tools is this connection's from now on, and is kept up to date.
-    pub(super) fn follow_tools(&self) {
-        self.shared().followed = true;
-        self.wake.notify_one();
-    }
-
-    /// The list of tools may be out of date.
-    pub(super) fn distrust_tools(&self) {
-        self.shared().stale = true;
-        self.wake.notify_one();
-    }
-
-    /// Whether the tools are to be listed again, which is then as good as done.
-    pub(super) fn take_stale(&self) -> bool {
-        let mut shared = self.shared();
-        let due = shared.followed && !shared.outgoing.is_closing();
-        due && std::mem::take(&mut shared.stale)
     }
 
     /// The revision that is spoken; `None` while the session is lost.
@@ -515,19 +495,6 @@ impl Connection {
         let reply = self.shared().outgoing.hang_up(id);
         // Hung up outside the lock.
         drop(reply);
-    }
-}
-
-/// Ends a list that nobody waits for any more.
-struct ForgottenOnDrop<'a>(&'a Connection, i64);
-
-impl Drop for ForgottenOnDrop<'_> {
-    fn drop(&mut self) {
-        let Self(connection, id) = *self;
-        let waiter = connection.shared().listing.remove(&id);
-        if waiter.is_some() {
-            connection.input(|session| session.forget_list(id));
-        }
     }
 }
 

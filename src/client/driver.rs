@@ -79,9 +79,9 @@ async fn run(connection: Arc<Connection>) {
         if refreshes.is_empty() && connection.take_stale() {
             refreshes.spawn(refresh(connection.clone()));
         }
-        if let Some(frame) = followed.next(&connection) {
+        if followed.is_due(&connection) {
             following.abort_all();
-            following.spawn(follow(connection.clone(), frame));
+            following.spawn(follow(connection.clone()));
         }
         let deadline = connection.session(|session| session.poll_timeout());
         tokio::select! {
@@ -147,7 +147,7 @@ pub(super) fn judge(connection: &Connection, owner: Owner, head: &ReplyHead) -> 
     }
 }
 
-async fn exchange(
+pub(super) async fn exchange(
     connection: &Arc<Connection>,
     sent: impl Future<Output = Result<Sent, Error>>,
     owner: Owner,

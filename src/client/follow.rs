@@ -1,10 +1,12 @@
-//! The stream on which a server says what concerns no call: that its tools have changed.
+//! How a server comes to say what concerns no call: that its tools have changed. On a stream of the
+//! session, or in answer to a request of its own.
 //!
-//! Owns when it is asked for and when no more; must not know what is said on it. Whatever becomes
-//! of it, the connection goes on.
+//! Owns when that is asked for and when no more; must not know what is said. Whatever becomes of
+//! it, the connection goes on.
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::time::sleep;
 
@@ -21,22 +23,40 @@ use crate::transport::{Media, Messages, Reply, Sent};
 pub(super) struct Followed(u64);
 
 impl Followed {
-    /// The frame that asks for the stream of an opening that is new; what followed the last one is
-    /// to be ended.
-    pub(super) fn next(&mut self, connection: &Connection) -> Option<Frame> {
-        if !connection.follows_list_changes || connection.link.is_shared() {
-            return None;
+    /// Whether there is a new one, which is to be followed in place of the last one.
+    pub(super) fn is_due(&mut self, connection: &Connection) -> bool {
+        let opening = connection.session(|session| session.opened().map(|_| session.generation()));
+        match opening {
+            Some(opening) if connection.follows_list_changes && opening != self.0 => {
+                self.0 = opening;
+                true
+            }
+            _ => false,
         }
-        connection.session(|session| {
-            let is_new = session.opened().is_some() && session.generation() != self.0;
-            is_new.then(|| self.0 = session.generation())?;
-            session.stream()
-        })
     }
 }
 
-/// Reads the stream, and asks for it again each time it ends, until the server says no.
-pub(super) async fn follow(connection: Arc<Connection>, frame: Frame) {
+/// Listens to the server, and asks again each time that ends, until the server says no.
+pub(super) async fn follow(connection: Arc<Connection>) {
+    match connection.session(|session| session.stream()) {
+        Some(frame) => follow_stream(&connection, frame).await,
+        None => listen(&connection).await,
+    }
+}
+
+async fn listen(connection: &Arc<Connection>) {
+    let mut resumption = Resumption::default();
+    loop {
+        let began = now();
+        let Some(true) = connection.listen().await else {
+            return;
+        };
+        handle_end(connection, began, &mut resumption);
+        sleep(resumption.next_wait(&connection.limits)).await;
+    }
+}
+
+async fn follow_stream(connection: &Connection, frame: Frame) {
     let mut resumption = Resumption::default();
     loop {
         let mut frame = frame.clone();
@@ -44,7 +64,7 @@ pub(super) async fn follow(connection: Arc<Connection>, frame: Frame) {
         match connection.link.send(frame).await {
             Ok(Sent::Reply(Reply { head, messages })) => match head.status {
                 200..=299 if head.media == Media::Sse => {
-                    read(&connection, messages, &mut resumption).await;
+                    read(connection, messages, &mut resumption).await;
                 }
                 status if is_passing(status) => {}
                 _ => return,
@@ -66,9 +86,13 @@ async fn read(
         resumption.forgive();
         connection.input(|session| session.handle_message(&message, Owner::Nobody));
     }
-    // A stream that lived long ended for reasons of its own, as proxies have them.
+    handle_end(connection, began, resumption);
+    resumption.handle_end(messages.position());
+}
+
+/// A stream that lived long ended for reasons of its own, as proxies have them.
+fn handle_end(connection: &Connection, began: Instant, resumption: &mut Resumption) {
     if now().saturating_duration_since(began) > connection.limits.max_resume_delay {
         resumption.forgive();
     }
-    resumption.handle_end(messages.position());
 }

@@ -35,6 +35,8 @@ struct Queue {
     events: VecDeque<StreamEvent>,
     bytes: usize,
     ended: bool,
+    /// The server wants the call made again, with this beside its arguments.
+    returned: Option<Box<str>>,
     /// There was no room for more, and since then not much was read: when the last of it was.
     full_since: Option<Instant>,
     reader: Option<Waker>,
@@ -110,6 +112,25 @@ impl Inbox {
             true => Pushed::Full(reader),
             false => Pushed::Done(reader),
         })
+    }
+
+    /// Adds an end that is none if the call is made again.
+    pub(super) fn push_returned(
+        &self,
+        event: StreamEvent,
+        state: Box<str>,
+    ) -> Result<Pushed, Error> {
+        let mut queue = self.queue();
+        if !queue.ended {
+            queue.returned = Some(state);
+        }
+        drop(queue);
+        self.push(event)
+    }
+
+    /// Why the terminal event that was read may be none.
+    pub(super) fn take_returned(&self) -> Option<Box<str>> {
+        self.queue().returned.take()
     }
 
     /// Whether so much may wait.

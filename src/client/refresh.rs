@@ -9,26 +9,29 @@ use tokio::time::sleep;
 
 use super::connection::Connection;
 use super::events::ServerChange;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::event::StreamEvent;
 
 /// Lists the tools of a server again. The connection's task runs one at a time, and the pause after
 /// it bounds what a server costs that says so at each look.
 pub(super) async fn refresh(connection: Arc<Connection>) {
     const PAUSE: Duration = Duration::from_millis(250);
-    let list = connection.hub.upgrade().map(|hub| hub.next_list());
-    let Some(list) = list else { return };
+    // The hub's status and its observer tell of a failure.
+    let _ = relist(&connection).await;
+    sleep(PAUSE).await;
+}
+
+/// Lists the tools of a server again and gives them to the hub.
+pub(super) async fn relist(connection: &Arc<Connection>) -> Result<()> {
+    let hub = || connection.hub.upgrade().ok_or_else(|| Error::closed("hub"));
+    let list = hub()?.next_list();
     // No hub is held meanwhile: this must not keep it from ending.
     let listed = connection.list().await;
-    let Some(hub) = connection.hub.upgrade() else {
-        return;
-    };
-    if hub.keep_list(&connection, list, listed).is_ok() {
-        hub.observer
-            .change(connection.name(), ServerChange::ToolsListed);
-    }
-    drop(hub);
-    sleep(PAUSE).await;
+    let hub = hub()?;
+    hub.keep_list(connection, list, listed)?;
+    hub.observer
+        .change(connection.name(), ServerChange::ToolsListed);
+    Ok(())
 }
 
 /// Whether a call ended with its server saying that it has no such tool: as an error with the code

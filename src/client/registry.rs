@@ -12,6 +12,7 @@ use super::status::{ServerState, ServerStatus};
 use super::suggest::{Known, Standing, hint, one_line};
 use crate::error::{Error, Place, Result};
 use crate::event::{Content, describe};
+use crate::mcp::param::ParamHeader;
 use crate::mcp::types::ToolDescription;
 use crate::wire::jsonrpc::RawJson;
 
@@ -33,6 +34,7 @@ struct Described {
     meta: Content,
     raw: Content,
     wraps_result: bool,
+    mirrored: Box<[ParamHeader]>,
     place: Place,
 }
 
@@ -53,6 +55,7 @@ impl ToolRef {
             meta: keep(tool.meta),
             raw: Content::json(tool.raw.into_shared()),
             wraps_result,
+            mirrored: tool.mirrored,
             place: Place::new(server, Some(&name)),
             name,
         }))
@@ -118,6 +121,11 @@ impl ToolRef {
 
     pub(super) fn wraps_result(&self) -> bool {
         self.0.wraps_result
+    }
+
+    /// The arguments that it wants in headers too.
+    pub(super) fn mirrored(&self) -> &[ParamHeader] {
+        &self.0.mirrored
     }
 }
 

@@ -17,6 +17,14 @@ pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// `Mcp-Session-Id`.
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 
+/// Whether a header, in lower case, is one that a [`Head`] writes.
+pub(crate) fn writes(name: &str) -> bool {
+    matches!(
+        name,
+        LAST_EVENT_ID | METHOD | NAME | PROTOCOL_VERSION | SESSION_ID
+    ) || name.starts_with(param::PREFIX)
+}
+
 impl Head {
     /// Calls `set` for each header of this head.
     pub(crate) fn write<'a>(&'a self, mut set: impl FnMut(&'a str, &'a str)) {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::param::ParamHeader;
 use crate::wire::jsonrpc::{self, RawJson, RequestId};
 
 /// Who a client or a server is.
@@ -111,6 +112,28 @@ pub(crate) struct CancelledParams {
     pub(crate) reason: Option<Cow<'static, str>>,
 }
 
+/// `params` of `notifications/subscriptions/acknowledged`, of whatever JSON types.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AcknowledgedParams {
+    #[serde(default)]
+    notifications: Value,
+    #[serde(default, rename = "_meta")]
+    meta: Value,
+}
+
+impl AcknowledgedParams {
+    /// Which request is acknowledged.
+    pub(crate) fn subscription(&self) -> Option<RequestId> {
+        let id = self.meta.get("io.modelcontextprotocol/subscriptionId")?;
+        RequestId::deserialize(id).ok()
+    }
+
+    /// Whether the server will tell of changed tools.
+    pub(crate) fn honours_tools(&self) -> bool {
+        self.notifications.get("toolsListChanged") == Some(&Value::Bool(true))
+    }
+}
+
 /// `params` of `notifications/progress`, raw: tokens and numbers come in many spellings.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -146,6 +169,8 @@ pub(crate) struct ToolDescription {
     pub(crate) output_schema: Option<RawJson>,
     pub(crate) annotations: Option<RawJson>,
     pub(crate) meta: Option<RawJson>,
+    /// The arguments that it wants in headers too; none where headers do not repeat arguments.
+    pub(crate) mirrored: Box<[ParamHeader]>,
     pub(crate) raw: RawJson,
 }
 
@@ -194,6 +219,7 @@ impl ToolDescription {
             output_schema: keep(members.output_schema),
             annotations: keep(members.annotations),
             meta: keep(members.meta),
+            mirrored: Box::default(),
             raw: raw.clone(),
         })
     }

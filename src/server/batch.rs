@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::calls::{Session, Step};
 use super::driver::{Host, Reader};
-use crate::mcp::classify::classify_line;
+use crate::mcp::classify::{Rejection, classify_line};
 use crate::session::outbox::Answer;
 use crate::session::progress::Framing;
 use crate::session::server::{CallRequest, Reaction};
-use crate::wire::jsonrpc::{self, Code, ErrorObject, Invalid, Message, RequestId};
+use crate::wire::jsonrpc::{self, Code, ErrorObject, Invalid, Message};
 
 pub(super) const NO_BATCH: &str = "batches are not supported";
 
@@ -35,7 +35,8 @@ impl Batch {
         for member in members {
             let message = match member_of_session(member) {
                 Ok(message) => message.with_own_id(),
-                Err((id, error)) => {
+                Err(rejection) => {
+                    let Rejection { id, error, .. } = *rejection;
                     let mut body = Vec::new();
                     jsonrpc::encode_error(&mut body, id.as_ref(), &error);
                     entries.push(Entry::Said(body));
@@ -88,19 +89,18 @@ impl Batch {
 
 /// A member that is judged by the session's rules, or what is wrong with it. One that follows
 /// rules of its own is none: by those there are no arrays.
-fn member_of_session(
-    member: Result<Message, Invalid>,
-) -> Result<Message, (Option<RequestId>, ErrorObject)> {
-    let message = member.map_err(|invalid| {
-        let error = ErrorObject::new(invalid.code, invalid.detail);
-        (invalid.id, error)
-    })?;
-    match (classify_line(&message), &message) {
-        (Err(rejection), _) => Err((rejection.id, rejection.error)),
-        (Ok(Some(_)), Message::Request(request)) => {
-            let error = ErrorObject::new(Code::INVALID_REQUEST, NO_BATCH);
-            Err((Some(request.id.clone()), error))
+fn member_of_session(member: Result<Message, Invalid>) -> Result<Message, Box<Rejection>> {
+    let reject = |id, code, detail| {
+        let error = ErrorObject::new(code, detail);
+        let status = 400;
+        Box::new(Rejection { status, id, error })
+    };
+    let message = member.map_err(|invalid| reject(invalid.id, invalid.code, invalid.detail))?;
+    match (classify_line(&message)?, &message) {
+        (Some(_), Message::Request(request)) => {
+            let id = Some(request.id.clone());
+            Err(reject(id, Code::INVALID_REQUEST, NO_BATCH.into()))
         }
-        (Ok(_), _) => Ok(message),
+        _ => Ok(message),
     }
 }

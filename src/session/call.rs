@@ -30,6 +30,17 @@ pub(crate) enum Judged {
     Event(StreamEvent),
     /// It is not about this call.
     Foreign(Message),
+    /// This request is over, and the server wants it made again.
+    Returned(Returned),
+}
+
+/// A request that the server wants made again.
+#[derive(Debug)]
+pub(crate) struct Returned {
+    /// What is to stand beside its arguments then, as JSON.
+    pub(crate) state: Box<str>,
+    /// The call's terminal event if it is not made again.
+    pub(crate) event: StreamEvent,
 }
 
 impl Call {
@@ -44,7 +55,10 @@ impl Call {
                 }
             }
             Message::Response(response) if self.is_answered_by(&response) => {
-                Judged::Event(self.end(response.outcome))
+                match self.end(response.outcome) {
+                    Ok(event) => Judged::Event(event),
+                    Err(returned) => Judged::Returned(returned),
+                }
             }
             other => Judged::Foreign(other),
         }
@@ -54,14 +68,15 @@ impl Call {
         response.id.as_ref().and_then(|id| id.as_number()) == Some(self.id)
     }
 
-    /// The terminal event for an answer that is known to be this call's.
-    pub(crate) fn end(&self, outcome: Outcome) -> StreamEvent {
+    /// The terminal event for an answer that is known to be this call's; `Err` if the server wants
+    /// the request made again.
+    pub(crate) fn end(&self, outcome: Outcome) -> Result<StreamEvent, Returned> {
         match outcome {
-            Outcome::Error(error) => self.fail(rpc_error(error)),
+            Outcome::Error(error) => Ok(self.fail(rpc_error(error))),
             Outcome::Malformed(detail) => {
-                self.fail(Error::protocol(format!("a malformed answer: {detail}")))
+                Ok(self.fail(Error::protocol(format!("a malformed answer: {detail}"))))
             }
-            Outcome::Result(result) => self.result(result),
+            Outcome::Result(result) => self.check(result),
         }
     }
 
@@ -70,23 +85,26 @@ impl Call {
         StreamEvent::failure(error.at(&self.place))
     }
 
-    fn result(&self, raw: RawJson) -> StreamEvent {
+    fn check(&self, raw: RawJson) -> Result<StreamEvent, Returned> {
         if !raw.is_object() {
-            return self.fail(Error::protocol("the result of the call is not an object"));
+            let detail = "the result of the call is not an object";
+            return Ok(self.fail(Error::protocol(detail)));
         }
         match self.dialect.completion(&raw) {
-            Completion::Complete => {}
-            Completion::InputRequired { methods, .. } => {
-                let wanted = match methods.is_empty() {
-                    true => "to be asked again".to_owned(),
-                    false => methods.join(", "),
-                };
-                return self.fail(Error::protocol(format!(
-                    "input_required: the server wants {wanted}, which this client does not offer"
-                )));
-            }
-            Completion::Odd(detail) => return self.fail(Error::protocol(detail)),
+            Completion::Complete => Ok(self.result(raw)),
+            Completion::InputRequired {
+                methods,
+                state: Some(state),
+            } if methods.is_empty() => Err(Returned {
+                state,
+                event: self.fail(input_required(&methods)),
+            }),
+            Completion::InputRequired { methods, .. } => Ok(self.fail(input_required(&methods))),
+            Completion::Odd(detail) => Ok(self.fail(Error::protocol(detail))),
         }
+    }
+
+    fn result(&self, raw: RawJson) -> StreamEvent {
         let parsed: CallResult<'_> = match raw.deserialize() {
             Ok(parsed) => parsed,
             Err(e) => {
@@ -165,6 +183,18 @@ struct Wrapped {
 fn raw_content<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Content, D::Error> {
     let raw: Box<serde_json::value::RawValue> = serde::Deserialize::deserialize(deserializer)?;
     Ok(Content::json(String::from(Box::<str>::from(raw)).into()))
+}
+
+/// A server that wants something of its client before it answers. This client has declared that it
+/// has nothing to give.
+pub(super) fn input_required(methods: &[String]) -> Error {
+    Error::protocol(match methods {
+        [] => "input_required: the server wants to be asked again and again".to_owned(),
+        _ => format!(
+            "input_required: the server wants {}, which this client does not offer",
+            methods.join(", ")
+        ),
+    })
 }
 
 /// A peer's error as ours; the code for a cancelled request is a cancel.

@@ -12,17 +12,20 @@ use bytes::Bytes;
 use super::call::Call;
 use super::negotiate::{Negotiation, Opening};
 use super::pending::Pending;
-use super::tools::Listing;
+use super::tools::{Listing, ToolList};
 use crate::error::{Error, Place};
 use crate::event::StreamEvent;
 use crate::limits::Limits;
-use crate::mcp::era::{Dialect, HttpCancel, Opened};
+use crate::mcp::era::{Dialect, Opened};
 use crate::mcp::frame::{Frame, Head, SessionId, Verb};
-use crate::mcp::types::{CancelledParams, Implementation, ToolDescription};
+use crate::mcp::param::ParamHeader;
+use crate::mcp::types::Implementation;
 use crate::mcp::version::ProtocolVersion;
-use crate::wire::jsonrpc::{self, RawJson, RequestId};
+use crate::wire::jsonrpc::{RawJson, RequestId};
 
 mod incoming;
+mod listening;
+mod requests;
 
 #[derive(Debug)]
 pub(crate) struct ClientSession {
@@ -88,6 +91,10 @@ enum Work {
         listing: Listing,
         named: Named,
     },
+    /// `honoured` is whether the peer agreed to tell of changed tools, once it has said.
+    Listen {
+        honoured: Option<bool>,
+    },
     Open,
 }
 
@@ -136,11 +143,25 @@ pub(crate) enum Event {
     /// [`Refusal::SessionLost`].
     Listed {
         id: i64,
-        tools: Result<Vec<ToolDescription>, Error>,
+        tools: Result<ToolList, Error>,
         lost: Option<u64>,
     },
     Opened(Result<(), Error>),
+    /// The server wants a call made again, with `state` beside its arguments, and has ended this
+    /// one. If it is not made again, `event` is its end.
+    Returned {
+        id: i64,
+        state: Box<str>,
+        event: StreamEvent,
+    },
+    /// From now on the peer tells of changed tools; what changed before is not told.
+    Subscribed,
     ToolsChanged,
+    /// The peer tells no more of changes. `again` if it may be asked again.
+    Unsubscribed {
+        id: i64,
+        again: bool,
+    },
     Warning(String),
 }
 
@@ -160,6 +181,9 @@ pub(crate) enum Step {
 pub(crate) enum Refusal {
     /// The request failed; its caller sees this.
     Call(StreamEvent),
+    /// The headers that repeat arguments were not those that the tool wants now. Nothing ran: list
+    /// the tools again and repeat it. If it was repeated already, its caller sees this.
+    Mismatch(StreamEvent),
     /// It is told through an output, or matters to nobody.
     Noted,
     /// The peer lost the session that was opened as number `generation`. The request was not
@@ -184,6 +208,10 @@ pub(crate) struct CallSpec<'a> {
     pub(crate) events: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) wraps_result: bool,
+    /// The arguments that the tool wants in headers too.
+    pub(crate) mirrored: &'a [ParamHeader],
+    /// What the server wants to be given back, as JSON, if it wants this call made again.
+    pub(crate) state: Option<&'a str>,
     pub(crate) place: &'a Place,
 }
 
@@ -306,180 +334,6 @@ impl ClientSession {
         self.post(head, body, Owner::Request(id), None);
     }
 
-    /// Asks for the tools, all pages. The answer is an [`Event::Listed`] with this id.
-    pub(crate) fn list(&mut self) -> i64 {
-        let named = self.named();
-        let id = self.pending.insert(None, |list| Work::List {
-            list,
-            listing: Listing::new(),
-            named,
-        });
-        match self.phase {
-            Phase::Open(_) => self.ask_page(id, None),
-            _ => self.end_list(id, Err(closed().at(&self.place))),
-        }
-        id
-    }
-
-    /// Nobody waits for this list any more: no further page is asked for.
-    pub(crate) fn forget_list(&mut self, id: i64) {
-        let is_it = |work: &Work| matches!(work, Work::List { list, .. } if *list == id);
-        if let Some(page) = self.pending.find_work(is_it) {
-            self.pending.remove(page);
-        }
-    }
-
-    fn ask_page(&mut self, id: i64, cursor: Option<&str>) {
-        let mut params = match cursor {
-            Some(cursor) => serde_json::json!({ "cursor": cursor }).to_string(),
-            None => "{}".to_owned(),
-        };
-        self.add_meta(&mut params, None);
-        let body = jsonrpc::encode_raw_request(&RequestId::Number(id), "tools/list", &params);
-        let mut head = self.head();
-        self.dialect.address(&mut head, "tools/list", None);
-        self.post(head, body, Owner::Request(id), None);
-    }
-
-    /// Begins a call. The frame is sent and its reply read by the caller, who tells the end
-    /// through [`finish`](Self::finish), [`cancel`](Self::cancel) or a refusal.
-    pub(crate) fn call(&mut self, spec: &CallSpec<'_>, now: Instant) -> Result<CallStart, Error> {
-        let Phase::Open(_) = self.phase else {
-            return Err(closed().at(spec.place));
-        };
-        let named = self.named();
-        let deadline = spec.timeout.and_then(|timeout| now.checked_add(timeout));
-        let dialect = self.dialect;
-        let rules = |id| Call {
-            id,
-            dialect,
-            wraps_result: spec.wraps_result,
-            place: spec.place.clone(),
-        };
-        let id = self.pending.insert(deadline, |id| Work::Call {
-            call: rules(id),
-            timeout: spec.timeout,
-            named,
-        });
-        let mut params = serde_json::json!({ "name": spec.tool }).to_string();
-        params.pop();
-        params.push_str(",\"arguments\":");
-        params.push_str(spec.arguments.as_str());
-        params.push('}');
-        self.add_meta(&mut params, spec.events.then_some(id));
-        let mut head = self.head();
-        self.dialect
-            .address(&mut head, "tools/call", Some(spec.tool));
-        let body = jsonrpc::encode_raw_request(&RequestId::Number(id), "tools/call", &params);
-        Ok(CallStart {
-            call: rules(id),
-            frame: Frame {
-                verb: Verb::Post,
-                head,
-                body,
-            },
-        })
-    }
-
-    /// Adds the `_meta` of a request to its parameters, an object.
-    fn add_meta(&self, params: &mut String, token: Option<i64>) {
-        let Phase::Open(Live { meta, .. }) = &self.phase else {
-            return;
-        };
-        let token = token.map(|token| format!("\"progressToken\":{token}"));
-        let members: Vec<&str> = [token.as_deref(), Some(meta.as_str())]
-            .into_iter()
-            .flatten()
-            .filter(|members| !members.is_empty())
-            .collect();
-        if members.is_empty() {
-            return;
-        }
-        params.pop();
-        let comma = if params.len() > 1 { "," } else { "" };
-        params.push_str(&format!("{comma}\"_meta\":{{{}}}}}", members.join(",")));
-    }
-
-    /// The frame that asks for the rest of a request's reply, after the event of that id. `None`
-    /// if there is nothing to be had: the request is over, or the session it was sent in.
-    pub(crate) fn resume(&mut self, id: i64, after: Box<str>) -> Option<Frame> {
-        let (Work::Call { named, .. } | Work::List { named, .. }) = *self.pending.work(id)? else {
-            return None;
-        };
-        let same = matches!(self.phase, Phase::Open(_)) && named == self.named();
-        (same && self.dialect.has_sessions()).then(|| Frame {
-            verb: Verb::Get,
-            head: Head {
-                last_event_id: Some(after),
-                ..self.head()
-            },
-            body: Bytes::new(),
-        })
-    }
-
-    /// The frame that asks for the session's own stream, if the peer has something to say there.
-    pub(crate) fn stream(&self) -> Option<Frame> {
-        let wanted = self.opened()?.list_changed && self.dialect.has_sessions();
-        wanted.then(|| Frame {
-            verb: Verb::Get,
-            head: self.head(),
-            body: Bytes::new(),
-        })
-    }
-
-    /// The call's terminal event was given to its caller.
-    pub(crate) fn finish(&mut self, id: i64) {
-        self.take_call(id);
-    }
-
-    /// Gives a call up and tells the peer.
-    pub(crate) fn cancel(&mut self, id: i64, reason: &'static str) {
-        if self.take_call(id).is_some() {
-            self.send_cancel(id, reason);
-        }
-    }
-
-    /// The same for a failure of this side; gives the call's terminal event. `None` if it is over.
-    pub(crate) fn give_up(
-        &mut self,
-        id: i64,
-        reason: &'static str,
-        error: Error,
-    ) -> Option<StreamEvent> {
-        let call = self.take_call(id)?;
-        self.send_cancel(id, reason);
-        Some(call.fail(error))
-    }
-
-    /// Forgets a call, if it is one and pending: any other request has an end to be told.
-    fn take_call(&mut self, id: i64) -> Option<Call> {
-        if !matches!(self.pending.work(id), Some(Work::Call { .. })) {
-            return None;
-        }
-        match self.pending.remove(id)? {
-            Work::Call { call, .. } => Some(call),
-            Work::List { .. } | Work::Open => None,
-        }
-    }
-
-    fn send_cancel(&mut self, id: i64, reason: &'static str) {
-        if !matches!(self.phase, Phase::Open(_)) {
-            return;
-        }
-        match self.dialect.http_cancel() {
-            // Whoever holds the reply drops it.
-            HttpCancel::HangUp if !self.is_shared => {}
-            HttpCancel::HangUp | HttpCancel::Notification => {
-                let params = CancelledParams {
-                    request_id: RequestId::Number(id),
-                    reason: Some(reason.into()),
-                };
-                let body = jsonrpc::encode_notification("notifications/cancelled", Some(&params));
-                self.post(self.head(), body, Owner::Nobody, Some(id));
-            }
-        }
-    }
-
     /// Ends the connection: every call fails and is cancelled, and a session of the peer is given
     /// up.
     pub(crate) fn close(&mut self) {
@@ -498,6 +352,10 @@ impl ClientSession {
                         tools: Err(closed().at(&self.place)),
                         lost: None,
                     });
+                }
+                Work::Listen { .. } => {
+                    self.send_cancel(id, "closed");
+                    self.tell(Event::Unsubscribed { id, again: false });
                 }
                 Work::Open => self.tell(Event::Opened(Err(closed().at(&self.place)))),
             }
@@ -542,7 +400,7 @@ impl ClientSession {
                     let next = self.negotiation.handle_silence(self.patience());
                     self.go_on(next);
                 }
-                Work::List { .. } => {}
+                Work::List { .. } | Work::Listen { .. } => {}
             }
         }
     }

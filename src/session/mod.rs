@@ -53,4 +53,4 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod server;
 pub(crate) mod table;
-mod tools;
+pub(crate) mod tools;

@@ -4,8 +4,10 @@
 //! asked for.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::error::Error;
+use crate::mcp::param::ParamHeader;
 use crate::mcp::types::{ToolDescription, ToolsPage};
 use crate::wire::jsonrpc::RawJson;
 
@@ -17,8 +19,20 @@ pub(super) struct Listing {
     pages: usize,
     /// Entries seen, bad ones as well.
     entries: usize,
+    /// The shortest time that a page is good for.
+    ttl: Option<Duration>,
+    /// Headers repeat arguments, so that a tool has to say rightly which.
+    mirrors: bool,
     restarted: bool,
     warnings: Vec<String>,
+}
+
+/// All tools of a server.
+#[derive(Debug)]
+pub(crate) struct ToolList {
+    pub(crate) tools: Vec<ToolDescription>,
+    /// For how long the list is good, as the server says.
+    pub(crate) ttl: Duration,
 }
 
 /// What follows a page.
@@ -30,14 +44,19 @@ pub(super) enum Page {
 }
 
 impl Listing {
-    pub(super) fn new() -> Self {
-        Self::default()
+    pub(super) fn new(mirrors: bool) -> Self {
+        Self {
+            mirrors,
+            ..Self::default()
+        }
     }
 
-    /// Adds the tools of a page. The bounds count bad entries too, since each costs a warning.
+    /// Adds the tools of a page, which is good for `ttl`. The bounds count bad entries too, since
+    /// each costs a warning.
     pub(super) fn add(
         &mut self,
         result: &RawJson,
+        ttl: Duration,
         max_pages: usize,
         max_tools: usize,
     ) -> Result<Page, Error> {
@@ -45,21 +64,26 @@ impl Listing {
             .object()
             .map_err(|e| Error::protocol(format!("an odd answer to tools/list: {e}")))?;
         self.pages += 1;
+        self.ttl = Some(self.ttl.map_or(ttl, |least| least.min(ttl)));
         for (index, entry) in page.tools.iter().flatten().enumerate() {
             if self.entries >= max_tools {
                 return Err(Error::limit("max_tools", max_tools));
             }
             self.entries += 1;
-            match ToolDescription::read(result.part(entry)) {
+            match self.read(result.part(entry)) {
                 Ok(tool) if !self.names.insert(tool.name.clone()) => {
                     self.warnings
                         .push(format!("tool `{}` is listed twice", tool.name));
                 }
                 Ok(tool) => self.tools.push(tool),
-                Err(why) => {
+                Err(Unfit::Entry(why)) => {
                     let page = self.pages;
                     self.warnings
                         .push(format!("tool {index} of page {page} is left out: {why}"));
+                }
+                Err(Unfit::Tool(name, why)) => {
+                    self.warnings
+                        .push(format!("tool `{name}` is left out: {why}"));
                 }
             }
         }
@@ -77,12 +101,26 @@ impl Listing {
         Ok(Page::More(cursor))
     }
 
+    fn read(&self, entry: RawJson) -> Result<ToolDescription, Unfit> {
+        let mut tool = ToolDescription::read(entry).map_err(Unfit::Entry)?;
+        if self.mirrors
+            && let Some(schema) = &tool.input_schema
+        {
+            match ParamHeader::read_all(schema) {
+                Ok(mirrored) => tool.mirrored = mirrored.into(),
+                Err(why) => return Err(Unfit::Tool(tool.name, why)),
+            }
+        }
+        Ok(tool)
+    }
+
     /// Forgets all pages, if there are any, since the peer no longer knows its own cursor. Once:
     /// a peer that never knows them would be asked for ever.
     pub(super) fn restart(&mut self) -> bool {
         let again = self.pages > 0 && !self.restarted;
         if again {
             *self = Self {
+                mirrors: self.mirrors,
                 restarted: true,
                 ..Self::default()
             };
@@ -99,7 +137,18 @@ impl Listing {
         std::mem::take(&mut self.warnings)
     }
 
-    pub(super) fn into_tools(self) -> Vec<ToolDescription> {
-        self.tools
+    pub(super) fn into_tools(self) -> ToolList {
+        ToolList {
+            tools: self.tools,
+            ttl: self.ttl.unwrap_or_default(),
+        }
     }
+}
+
+/// Why a tool cannot be used.
+enum Unfit {
+    /// It cannot be read.
+    Entry(&'static str),
+    /// It can, and has this name.
+    Tool(String, String),
 }

@@ -25,7 +25,7 @@ fn routed(builder: McpServerBuilder) -> McpServerBuilder {
     )
 }
 
-// Covers R-1404, R-1411, R-1412.
+// Covers R-1404, R-1412.
 #[tokio::test]
 async fn an_argument_and_its_header_say_the_same() {
     let served = serve(routed(builder())).await;

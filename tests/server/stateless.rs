@@ -19,7 +19,7 @@ fn server_info() -> Value {
     json!({"io.modelcontextprotocol/serverInfo": {"name": "test", "version": "0.1.0"}})
 }
 
-// Covers, R-1106, R-1208, R-1404, R-1405.
+// Covers, R-1106, R-1404.
 #[tokio::test]
 async fn the_first_check_that_fails_answers() {
     let served = serve(echo(builder())).await;
@@ -533,7 +533,7 @@ async fn a_result_is_complete_and_says_whose_it_is() {
     assert_eq!(result, json!({"content": text("[1,2]")}));
 }
 
-// Covers R-504, R-1203, R-1204, R-1406.
+// Covers R-1203, R-1204, R-1406.
 async fn a_call_streams_and_then_ends() {
     let server = builder().tool(Tool::new("count"), async |_: RawArgs, ctx: ToolContext| {
         for n in 1..=3 {
@@ -602,7 +602,7 @@ async fn equal_ids_of_many_clients_never_meet() {
     assert_eq!(soon(held).await.unwrap()["id"], 1);
 }
 
-// Covers R-508, R-1102, R-1103.
+// Covers R-1102, R-1103.
 #[tokio::test]
 async fn what_a_client_says_beside_the_rules_changes_nothing() {
     let served = serve(echo(builder())).await;

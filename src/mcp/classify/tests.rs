@@ -265,7 +265,7 @@ fn no_method_is_special_in_a_request_that_says_what_it_follows() {
     }
 }
 
-// Covers R-1214, R-1401, R-1404, R-1411.
+// Covers R-1214, R-1404.
 #[test]
 fn the_name_in_the_head_is_the_one_in_the_body() {
     let good = "stated 2026-07-28";

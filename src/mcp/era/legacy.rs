@@ -3,6 +3,8 @@
 //! Owns what only they have: `initialize`, sessions, cancelling by notification. Must not know of
 //! any other era.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -81,6 +83,22 @@ impl Dialect for Legacy {
             Some(Code::HEADER_MISMATCH | Code::UNSUPPORTED_VERSION)
         );
         is_lost || is_stranger || says("io.modelcontextprotocol/")
+    }
+
+    fn mirrors_arguments(&self) -> bool {
+        false
+    }
+
+    fn answers_requests(&self) -> bool {
+        true
+    }
+
+    fn listen(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    fn freshness(&self, _page: &RawJson) -> Duration {
+        Duration::ZERO
     }
 
     fn completion(&self, _result: &RawJson) -> Completion {

@@ -8,6 +8,7 @@ mod legacy;
 mod modern;
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -51,6 +52,20 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Whether a refusal says that the peer knows nothing of the connection any more: opening it
     /// anew and repeating the request once may help.
     fn means_lost(&self, denial: &Denial<'_>) -> bool;
+
+    /// Whether a call over HTTP repeats, in headers, the arguments that its tool's schema names. A
+    /// peer that finds them to differ runs nothing and says [`Code::HEADER_MISMATCH`].
+    fn mirrors_arguments(&self) -> bool;
+
+    /// Whether the peer may ask something of this side, which then answers.
+    fn answers_requests(&self) -> bool;
+
+    /// The request, with its parameters, that has the peer tell of changed tools until it is
+    /// cancelled; `None` if the peer tells without being asked.
+    fn listen(&self) -> Option<(&'static str, &'static str)>;
+
+    /// For how long a page of the tool list is good, in the server's words.
+    fn freshness(&self, page: &RawJson) -> Duration;
 
     /// Whether a call's result is its end.
     fn completion(&self, result: &RawJson) -> Completion;
@@ -186,8 +201,8 @@ pub(crate) enum Completion {
     InputRequired {
         /// The methods of the requests that it wants answered.
         methods: Vec<String>,
-        /// What it wants to be given back.
-        state: Option<String>,
+        /// What it wants to be given back, a string as it stands in JSON.
+        state: Option<Box<str>>,
     },
     /// Neither; what is wrong.
     Odd(String),

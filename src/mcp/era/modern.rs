@@ -4,12 +4,17 @@
 //! whether they are the end, subscriptions, cancelling by hanging up. Must not know of any other
 //! era.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::super::frame::{Head, SessionId};
 use super::super::tool::Tool;
 use super::super::types::{CacheScope, DiscoverResult, Implementation, ListenParams, ToolOutput};
+use super::super::value;
 use super::super::version::ProtocolVersion;
 use super::{
     Completion, Denial, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
@@ -61,7 +66,7 @@ impl Dialect for Modern {
 
     fn address(&self, head: &mut Head, method: &'static str, name: Option<&str>) {
         head.method = Some(method.into());
-        head.name = name.map(Box::from);
+        head.name = name.map(|name| value::encode(name).into());
     }
 
     fn request_meta(&self, version: ProtocolVersion, client: &Implementation) -> String {
@@ -93,8 +98,30 @@ impl Dialect for Modern {
         }
     }
 
+    fn mirrors_arguments(&self) -> bool {
+        true
+    }
+
+    fn answers_requests(&self) -> bool {
+        false
+    }
+
+    fn listen(&self) -> Option<(&'static str, &'static str)> {
+        let params = r#"{"notifications":{"toolsListChanged":true}}"#;
+        Some(("subscriptions/listen", params))
+    }
+
+    fn freshness(&self, page: &RawJson) -> Duration {
+        /// What is kept for a day is kept for a session's life.
+        const MAX_MS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
+        let ttl = page.object::<Kept>().ok().and_then(|kept| kept.ttl_ms);
+        let whole = |ms: &f64| *ms >= 0.0 && ms.fract() == 0.0;
+        let ms = ttl.and_then(|ttl| ttl.as_f64()).filter(whole);
+        Duration::from_secs_f64(ms.unwrap_or_default().min(MAX_MS) / 1000.0)
+    }
+
     fn completion(&self, result: &RawJson) -> Completion {
-        let members = match result.object::<ResultMembers>() {
+        let members = match result.object::<ResultMembers<'_>>() {
             Ok(members) => members,
             Err(e) => return Completion::Odd(format!("an odd result: {e}")),
         };
@@ -102,11 +129,10 @@ impl Dialect for Modern {
             None => Completion::Complete,
             Some(Value::String(kind)) if kind == "complete" => Completion::Complete,
             Some(Value::String(kind)) if kind == "input_required" => {
-                let requests = members.input_requests.unwrap_or_default();
-                let method = |request: &Value| Some(clipped(request.get("method")?.as_str()?));
+                let state = members.request_state.map(RawValue::get);
                 Completion::InputRequired {
-                    methods: requests.values().filter_map(method).collect(),
-                    state: members.request_state,
+                    methods: members.input_requests.map(methods).unwrap_or_default(),
+                    state: state.filter(|json| json.starts_with('"')).map(Box::from),
                 }
             }
             Some(odd) => {
@@ -239,15 +265,38 @@ impl Dialect for Modern {
     }
 }
 
+/// Read only as far as the type of the result says that they count.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ResultMembers {
+struct ResultMembers<'a> {
     #[serde(default)]
     result_type: Option<Value>,
+    #[serde(borrow, default)]
+    input_requests: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_state: Option<&'a RawValue>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept {
     #[serde(default)]
-    input_requests: Option<Map<String, Value>>,
-    #[serde(default)]
-    request_state: Option<String>,
+    ttl_ms: Option<Value>,
+}
+
+/// The methods of the requests that a server wants answered, each once.
+fn methods(requests: &RawValue) -> Vec<String> {
+    /// Who reads the error gains nothing by more.
+    const MAX_NAMED: usize = 8;
+    let Ok(requests) = serde_json::from_str::<BTreeMap<String, Value>>(requests.get()) else {
+        return vec!["something that cannot be read".to_owned()];
+    };
+    let method = |request: &Value| request.get("method").and_then(Value::as_str).map(clipped);
+    let named = requests
+        .values()
+        .map(|request| method(request).unwrap_or_else(|| "a request without a method".to_owned()));
+    let named: BTreeSet<String> = named.collect();
+    named.into_iter().take(MAX_NAMED).collect()
 }
 
 /// What every result of this era says.

@@ -31,7 +31,7 @@ fn message(json: &str) -> Message {
 fn judged(call: &Call, json: &str) -> StreamEvent {
     match call.judge(message(json)) {
         Judged::Event(event) => event,
-        Judged::Foreign(other) => panic!("{json}: {other:?}"),
+        other => panic!("{json}: {other:?}"),
     }
 }
 

@@ -4,15 +4,16 @@
 
 use bytes::Bytes;
 
-use super::super::call::rpc_error;
+use super::super::call::{Returned, input_required, rpc_error};
 use super::super::negotiate::{Failure, Move};
 use super::super::progress::decode_progress;
 use super::super::tools::Page;
+use super::listening::may_fare_better;
 use super::{
     ClientSession, Event, Live, Named, Owner, Phase, Refusal, Step, Work, closed, early_end,
 };
 use crate::error::{Error, Place};
-use crate::mcp::era::{Denial, Opened, dialect};
+use crate::mcp::era::{Completion, Denial, Opened, dialect};
 use crate::mcp::frame::{Head, SessionId};
 use crate::wire::jsonrpc::{
     self, Code, ErrorObject, Incoming, Message, Outcome, Request, RequestId, Response,
@@ -100,8 +101,13 @@ impl ClientSession {
                     let event = call.fail(error);
                     match lost(named) {
                         Some(generation) => Refusal::SessionLost { generation, event },
+                        None if self.means_mismatch(body) => Refusal::Mismatch(event),
                         None => Refusal::Call(event),
                     }
+                }
+                Some(Work::Listen { .. }) => {
+                    self.end_listen(id, may_fare_better(status, self.error_in(body).as_ref()));
+                    Refusal::Noted
                 }
             },
         }
@@ -125,6 +131,13 @@ impl ClientSession {
             status,
             detail: detail.into(),
         }
+    }
+
+    /// Whether a refusal of a call says that its headers were not those that its tool wants: that is
+    /// found out before anything runs.
+    fn means_mismatch(&self, body: &str) -> bool {
+        let code = self.error_in(body).map(|e| e.code);
+        self.mirrors() && code == Some(Code::HEADER_MISMATCH)
     }
 
     /// The JSON-RPC error that a refusal holds.
@@ -168,6 +181,10 @@ impl ClientSession {
             Message::Notification(note) => match &*note.method {
                 "notifications/progress" => self.route_progress(Message::Notification(note)),
                 "notifications/tools/list_changed" => self.tell(Event::ToolsChanged),
+                "notifications/subscriptions/acknowledged" => {
+                    self.handle_acknowledged(note.params.as_ref(), owner);
+                }
+                "notifications/cancelled" => self.handle_cancelled(note.params.as_ref()),
                 _ => {}
             },
             Message::Request(request) => self.answer(&request),
@@ -209,7 +226,7 @@ impl ClientSession {
         };
         match self.pending.work(id) {
             Some(Work::Call { .. } | Work::List { .. }) => self.answered += 1,
-            Some(Work::Open) | None => {}
+            Some(Work::Listen { .. } | Work::Open) | None => {}
         }
         match self.pending.work(id) {
             None => {}
@@ -219,12 +236,13 @@ impl ClientSession {
             }
             Some(Work::Call { .. }) => {
                 if let Some(Work::Call { call, .. }) = self.pending.remove(id) {
-                    self.tell(Event::Call {
-                        id,
-                        event: call.end(response.outcome),
+                    self.tell(match call.end(response.outcome) {
+                        Ok(event) => Event::Call { id, event },
+                        Err(Returned { state, event }) => Event::Returned { id, state, event },
                     });
                 }
             }
+            Some(Work::Listen { .. }) => self.handle_listened(id, response.outcome),
             Some(Work::List { .. }) => self.handle_page(id, response.outcome),
         }
     }
@@ -319,10 +337,23 @@ impl ClientSession {
             Outcome::Error(e) => return self.end_list(id, Err(rpc_error(e))),
             Outcome::Malformed(detail) => return self.end_list(id, Err(Error::protocol(detail))),
         };
+        match self.dialect.completion(&result) {
+            Completion::Complete => {}
+            Completion::InputRequired { methods, .. } => {
+                return self.end_list(id, Err(input_required(&methods)));
+            }
+            Completion::Odd(detail) => return self.end_list(id, Err(Error::protocol(detail))),
+        }
+        let ttl = self.dialect.freshness(&result);
         let Some(Work::List { listing, .. }) = self.pending.work(id) else {
             return;
         };
-        let page = listing.add(&result, self.limits.max_tool_pages, self.limits.max_tools);
+        let page = listing.add(
+            &result,
+            ttl,
+            self.limits.max_tool_pages,
+            self.limits.max_tools,
+        );
         for warning in listing.take_warnings() {
             self.tell(Event::Warning(warning));
         }
@@ -380,8 +411,12 @@ impl ClientSession {
     }
 
     /// Requests of the server: it may ask whether we live, and nothing else, since we declared no
-    /// capability.
+    /// capability. Where it may ask nothing at all it gets no answer either.
     fn answer(&mut self, request: &Request) {
+        if !self.dialect.answers_requests() {
+            let method: String = request.method.chars().take(100).collect();
+            return self.warn_of(&format!("the server may not ask for {method:?}"));
+        }
         let mut body = Vec::new();
         if *request.method == *"ping" {
             jsonrpc::encode_result(&mut body, &request.id, "{}");
@@ -432,6 +467,7 @@ impl ClientSession {
                         event: call.fail(error),
                     });
                 }
+                Some(Work::Listen { .. }) => self.end_listen(id, true),
             },
         }
     }
@@ -476,6 +512,7 @@ impl ClientSession {
             if let Some(event) = self.give_up(id, "an answer could not be read", error.clone()) {
                 self.tell(Event::Call { id, event });
             } else {
+                self.call_off(id);
                 self.handle_end(Owner::Request(id), Some(error.clone()));
             }
         }

@@ -8,6 +8,7 @@ mod listing;
 mod opening;
 mod orders;
 mod refusals;
+mod stateless;
 
 const SESSION: &str = "s-1";
 
@@ -16,12 +17,16 @@ fn client() -> ClientSession {
 }
 
 fn client_with(limits: Limits) -> ClientSession {
+    client_of(Era::Legacy, false, limits)
+}
+
+fn client_of(era: Era, is_shared: bool, limits: Limits) -> ClientSession {
     let info = Implementation {
         name: "hub".to_owned(),
         version: "0.1.0".to_owned(),
     };
-    let negotiation = Negotiation::new(Era::Legacy, None);
-    ClientSession::new(info, place(None), limits, false, negotiation)
+    let negotiation = Negotiation::new(era, None);
+    ClientSession::new(info, place(None), limits, is_shared, negotiation)
 }
 
 fn place(tool: Option<&str>) -> Place {
@@ -58,8 +63,8 @@ fn shown(output: Output) -> String {
         Output::Event(Event::Listed { id, tools, lost }) => {
             let tools = tools.map_or_else(
                 |e| e.to_string(),
-                |tools| {
-                    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+                |list| {
+                    let names: Vec<&str> = list.tools.iter().map(|tool| &*tool.name).collect();
                     format!("[{}]", names.join(", "))
                 },
             );
@@ -68,7 +73,15 @@ fn shown(output: Output) -> String {
         }
         Output::Event(Event::Opened(Ok(()))) => "opened".to_owned(),
         Output::Event(Event::Opened(Err(e))) => format!("not opened: {e}"),
+        Output::Event(Event::Returned { id, state, event }) => {
+            format!("returned {id} with {state}, else {}", told(&event))
+        }
+        Output::Event(Event::Subscribed) => "subscribed".to_owned(),
         Output::Event(Event::ToolsChanged) => "tools changed".to_owned(),
+        Output::Event(Event::Unsubscribed { id, again }) => {
+            let again = if again { ", to be asked again" } else { "" };
+            format!("unsubscribed {id}{again}")
+        }
         Output::Event(Event::Warning(text)) => format!("warning: {text}"),
     }
 }
@@ -136,6 +149,17 @@ fn start() -> Instant {
 
 /// Begins a call of the tool `add` and gives its rules.
 fn begin(session: &mut ClientSession, timeout: Option<Duration>, now: Instant) -> CallStart {
+    let start = try_call(session, timeout, now).unwrap();
+    assert_eq!(outputs(session), [""; 0]);
+    start
+}
+
+/// Begins a call of the tool `add`, if the session allows.
+fn try_call(
+    session: &mut ClientSession,
+    timeout: Option<Duration>,
+    now: Instant,
+) -> Result<CallStart, Error> {
     let place = place(Some("add"));
     let spec = CallSpec {
         tool: "add",
@@ -143,9 +167,12 @@ fn begin(session: &mut ClientSession, timeout: Option<Duration>, now: Instant) -
         events: true,
         timeout,
         wraps_result: false,
+        mirrored: &[],
+        state: None,
         place: &place,
     };
-    let start = session.call(&spec, now).unwrap();
-    assert_eq!(outputs(session), [""; 0]);
-    start
+    session.call(&spec, now)
 }
+
+/// The answer to `server/discover` of a server whose tools may change.
+const DISCOVERED: &str = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;

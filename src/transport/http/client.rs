@@ -21,7 +21,7 @@ use super::reply::{Body, BodyMessages};
 use crate::error::{Error, Place};
 use crate::limits::Limits;
 use crate::mcp::frame::{Frame, SessionId, Verb};
-use crate::mcp::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID};
+use crate::mcp::headers::{SESSION_ID, writes};
 use crate::transport::{BoxFuture, Link, Media, Reply, ReplyHead, Sent};
 
 /// A link to one Streamable HTTP endpoint.
@@ -312,7 +312,7 @@ fn is_ours(name: &HeaderName) -> bool {
         header::TRANSFER_ENCODING,
         header::UPGRADE,
     ];
-    OURS.contains(name) || matches!(name.as_str(), LAST_EVENT_ID | PROTOCOL_VERSION | SESSION_ID)
+    OURS.contains(name) || writes(name.as_str())
 }
 
 fn is_redirect(status: u16) -> bool {

@@ -69,6 +69,7 @@ fn a_call_hears_its_own_progress_and_no_other() {
                     assert!(!own, "{json}");
                     assert!(matches!(other, Message::Notification(_)), "{json}");
                 }
+                Judged::Returned(returned) => panic!("{json}: {returned:?}"),
             }
         }
     }

@@ -30,6 +30,8 @@ fn a_call_is_one_request_with_its_arguments_as_they_are() {
             events,
             timeout: None,
             wraps_result: true,
+            mirrored: &[],
+            state: None,
             place: &place,
         };
         let CallStart { call, frame } = session.call(&spec, start()).unwrap();

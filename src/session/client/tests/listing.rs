@@ -243,12 +243,12 @@ fn odd_schemas_come_through_as_they_were_sent() {
     let answer = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{{"tools":[{tool}]}}}}"#);
     session.handle_message(&answer.into(), Owner::Request(2));
     let Some(Output::Event(Event::Listed {
-        tools: Ok(tools), ..
+        tools: Ok(list), ..
     })) = session.poll_output()
     else {
         panic!("a list");
     };
-    let [found] = &tools[..] else {
+    let [found] = &list.tools[..] else {
         panic!("one tool")
     };
     let raw = |member: &Option<RawJson>| member.as_ref().map(|raw| raw.as_str().to_owned());

@@ -389,6 +389,8 @@ fn nothing_but_the_opening_is_asked_before_it_is_open() {
         events: true,
         timeout: None,
         wraps_result: false,
+        mirrored: &[],
+        state: None,
         place: &place,
     };
     for step in 0..3 {

@@ -12,6 +12,7 @@ fn refused(
     assert_eq!(session.handle_head(owner, status, None), Step::Refused);
     match session.handle_refusal(owner, status, authenticate, body) {
         Refusal::Call(event) => told(&event),
+        Refusal::Mismatch(event) => format!("list again, else {}", told(&event)),
         Refusal::Noted => "noted".to_owned(),
         Refusal::SessionLost { generation, event } => {
             format!("lost {generation}, else {}", told(&event))
