@@ -76,7 +76,7 @@
 //! # Out of scope
 //!
 //! Of MCP only tools: no resources, prompts, sampling or elicitation. No HTTP/2, no WebSocket. Not
-//! here yet: TLS, the stateless revisions of the protocol.
+//! here yet: TLS.
 
 // The lower floors serve both roles and every link. A build with fewer of them leaves parts unused,
 // which the build with all of them would tell.

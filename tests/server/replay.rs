@@ -259,7 +259,10 @@ async fn an_id_that_leads_nowhere_is_refused() {
     for id in ["s1-2", "s2-0", "s1", "1", "s1-01", "s1--1", "x", "\u{e9}"] {
         refused(&session, id).await;
     }
-    // Nobody gets what another session was sent.
+    // Nobody gets what another session was sent, nor anything of one's own in its place.
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let mut own = other.post_accepting("text/event-stream", ping).await;
+    assert_eq!(own.frames().await.len(), 2);
     for id in ["s1-0", "s1-1"] {
         refused(&other, id).await;
     }
