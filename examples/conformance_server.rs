@@ -87,13 +87,10 @@ fn server() -> McpServerBuilder {
         async |_: RawArgs, _: ToolContext| Ok("a text"),
     )
     .tool(
-        plain("test_missing_capability").description("Needs a client that can sample"),
-        async |_: RawArgs, _: ToolContext| {
-            // No client can, as far as this library knows: it offers no sampling.
-            let needed = json!({ "requiredCapabilities": { "sampling": {} } });
-            let why = "the client cannot sample";
-            Err::<(), _>(ToolError::protocol_with_data(-32021, why, needed))
-        },
+        plain("test_missing_capability")
+            .description("Needs a client that can sample")
+            .requires_client_capability("sampling"),
+        async |_: RawArgs, _: ToolContext| Ok("a text"),
     )
 }
 

@@ -325,9 +325,10 @@ impl Error {
         }
         | Self::Transport { detail, .. } = &mut self
         {
-            *detail = match detail.is_empty() {
-                true => clause.into(),
-                false => format!("{detail}; {clause}").into(),
+            *detail = match (detail.is_empty(), detail.contains('\n')) {
+                (true, _) => clause.into(),
+                (false, false) => format!("{detail}; {clause}").into(),
+                (false, true) => format!("{detail}\n{clause}").into(),
             };
         }
         self

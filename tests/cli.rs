@@ -298,7 +298,8 @@ async fn arguments_come_from_the_line_or_from_stdin_as_they_are() {
     let given = |json: &'static str| ["call", &served.url, "given", json].map(str::to_owned);
     for (args, input, out) in [
         (given("{ \"n\": 1e999 }"), "", "{ \"n\": 1e999 }\n"),
-        (given("-"), "{\"text\":\n\"é\"}\n", "{\"text\":\n\"é\"}\n"),
+        // A message is a line.
+        (given("-"), "{\"text\":\n \"é\"}\n", "{\"text\": \"é\"}\n"),
     ] {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let call = run_fed(&args, input.as_bytes()).await;
@@ -369,6 +370,12 @@ async fn the_exit_status_says_how_it_ended() {
             "give seconds",
         ),
         (&["call", url, "echo", "--server", "else"], 2, &name),
+        (
+            &["call", url, "echo", "--era", "2026-07-28"],
+            2,
+            "[possible values: auto, legacy, modern]",
+        ),
+        (&["tools", url, "--era"], 2, "--era <ERA>"),
         (
             &["call", url, "echo", "--header", "secret"],
             2,
@@ -544,6 +551,52 @@ async fn a_server_that_dies_in_the_middle_of_a_call_is_an_error() {
     assert!(call.err.starts_with("error: "), "{}", call.err);
     assert!(call.err.contains(&served.addr.to_string()), "{}", call.err);
     assert!(call.err.contains("the tool may have run"), "{}", call.err);
+}
+
+#[tokio::test]
+async fn the_era_says_what_a_server_hears_first() {
+    for command in ["tools", "call"] {
+        for (era, first) in [
+            (None, "server/discover"),
+            (Some("auto"), "server/discover"),
+            (Some("legacy"), "initialize"),
+            (Some("modern"), "server/discover"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let mut args = vec![command, &url];
+            args.extend((command == "call").then_some("echo"));
+            args.extend(era.iter().flat_map(|era| ["--era", era]));
+            let ended = start(&args);
+            // One answer says all: whoever may try something else comes again.
+            let mut heard = Vec::new();
+            while heard.len() < 2 {
+                let accepted = timeout(PATIENCE, listener.accept()).await.unwrap();
+                let (mut peer, _) = accepted.unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"}") {
+                    let read = timeout(PATIENCE, peer.read_buf(&mut request))
+                        .await
+                        .unwrap();
+                    assert_ne!(read.unwrap(), 0);
+                }
+                let request = String::from_utf8(request).unwrap();
+                let (_, method) = request.rsplit_once("\"method\":\"").unwrap();
+                heard.push(method.split('"').next().unwrap().to_owned());
+                let answer = b"HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n";
+                peer.write_all(answer).await.unwrap();
+                if matches!(era, Some("legacy" | "modern")) {
+                    break;
+                }
+            }
+            let ended = end(ended).await;
+            assert_eq!(ended.code, Some(3), "{command} {era:?}: {}", ended.err);
+            assert_eq!(heard[0], first, "{command} {era:?}");
+            let last = heard.get(1).map(String::as_str);
+            let fell_back = era.is_none_or(|era| era == "auto").then_some("initialize");
+            assert_eq!(last, fell_back, "{command} {era:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ mod calls;
 mod cancel;
 #[path = "client/connect.rs"]
 mod connect;
+#[path = "client/eras.rs"]
+mod eras;
 #[path = "client/errors.rs"]
 mod errors;
 #[path = "client/events.rs"]
@@ -40,6 +42,10 @@ mod resuming;
 mod sessions;
 #[path = "client/standing.rs"]
 mod standing;
+#[path = "client/stateless.rs"]
+mod stateless;
+#[path = "client/subscriptions.rs"]
+mod subscriptions;
 #[path = "client/time.rs"]
 mod time;
 #[path = "client/tools.rs"]

@@ -18,9 +18,7 @@ use tokens::{Tokens, at, skip, tokens};
 #[rustfmt::skip]
 const PENDING: &[u16] = &[
     508,
-    710,
     808,
-    1407,
 ];
 /// Make a test of each function that is named in their arguments.
 const SCENARIOS: &[&str] = &["for_each_peer", "on_both_runtimes"];

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use agent_hub_kit::Era;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 /// Agents call each other over MCP, and see each other's tokens as they come.
@@ -66,6 +68,9 @@ pub(crate) struct ConnectArgs {
     /// The longest that connecting may take, in seconds [default: 30]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) connect_timeout: Option<Duration>,
+    /// Which era of the protocol to speak
+    #[arg(long, value_name = "ERA", default_value = "auto", value_parser = era())]
+    pub(crate) era: Era,
     /// A header for every request to every URL, such as 'Authorization: Bearer ...'; may be repeated
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
@@ -88,6 +93,29 @@ pub(crate) struct EchoArgs {
     /// A web origin whose pages may call this server; may be repeated
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     pub(crate) allow_origins: Vec<String>,
+}
+
+fn era() -> impl TypedValueParser<Value = Era> {
+    let words = [
+        (
+            "auto",
+            "ask each server, and shake hands if it does not understand",
+        ),
+        (
+            "legacy",
+            "the handshake, 2024-11-05 to 2025-11-25, and nothing else",
+        ),
+        (
+            "modern",
+            "no handshake, 2026-07-28 and later, and nothing else",
+        ),
+    ];
+    let words = words.map(|(word, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(words).map(|word| match &*word {
+        "legacy" => Era::Legacy,
+        "modern" => Era::Modern,
+        _ => Era::Auto,
+    })
 }
 
 /// A time of more than nothing and of no more than a year.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::task::Poll;
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, HubEvent, Limits, StdioCommand, ToolRef};
+use agent_hub_kit::{AgentHubClient, Era, HubEvent, Limits, StdioCommand, ToolRef};
 
 use crate::args::ConnectArgs;
 use crate::failure::{Failure, Unconnected};
@@ -17,6 +17,7 @@ pub(crate) struct Targets {
     targets: Vec<Target>,
     headers: Vec<(String, String)>,
     connect_timeout: Option<Duration>,
+    era: Era,
 }
 
 struct Target {
@@ -63,6 +64,7 @@ impl Targets {
             targets,
             headers,
             connect_timeout: connect.connect_timeout,
+            era: connect.era,
         })
     }
 
@@ -95,7 +97,7 @@ impl Targets {
     fn connect_one(&self, hub: &AgentHubClient, target: &Target) -> Connecting {
         match &target.place {
             Place::Http(url) => {
-                let mut connecting = hub.connect_http(&target.name, url);
+                let mut connecting = hub.connect_http(&target.name, url).era(self.era);
                 if let Some(limit) = self.connect_timeout {
                     connecting = connecting.connect_timeout(limit);
                 }
@@ -106,7 +108,7 @@ impl Targets {
             }
             Place::Stdio(words) => {
                 let command = StdioCommand::from(&**words);
-                let mut connecting = hub.connect_stdio(&target.name, command);
+                let mut connecting = hub.connect_stdio(&target.name, command).era(self.era);
                 if let Some(limit) = self.connect_timeout {
                     connecting = connecting.connect_timeout(limit);
                 }
@@ -285,6 +287,7 @@ mod tests {
     fn targets(list: &[&str], headers: &[&str]) -> Option<Vec<String>> {
         let connect = ConnectArgs {
             connect_timeout: None,
+            era: Era::Auto,
             headers: words(headers),
         };
         let targets = Targets::new(&words(list), connect).ok()?;

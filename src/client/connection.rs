@@ -25,7 +25,7 @@ use crate::event::StreamEvent;
 use crate::limits::Limits;
 use crate::mcp::types::{Implementation, ToolDescription};
 use crate::session::call::Call;
-use crate::session::client::{CallSpec, CallStart, ClientSession, Event, Output, Owner};
+use crate::session::client::{Asker, CallSpec, CallStart, ClientSession, Event, Output, Owner};
 use crate::session::negotiate::Negotiation;
 use crate::session::tools::ToolList;
 use crate::transport::{BoxFuture, Link, Sent};
@@ -34,6 +34,7 @@ mod ending;
 mod tools;
 
 use ending::AbortOnDrop;
+use tools::Standing;
 
 pub(super) struct Connection {
     name: Arc<str>,
@@ -64,8 +65,7 @@ struct Shared {
     listening: HashMap<i64, oneshot::Sender<bool>>,
     /// The hub's list of tools is this connection's.
     followed: bool,
-    /// That list may be out of date.
-    stale: bool,
+    standing: Standing,
     /// Until then it is good, unless the server says otherwise.
     fresh_until: Option<Instant>,
 }
@@ -141,7 +141,7 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner) = Some(task);
         let opened = async {
             connection.reopen(0).await?;
-            connection.list().await
+            connection.list(Asker::User).await
         };
         let limit = connection.limits.connect_timeout;
         let opened = match timeout(left, opened).await {

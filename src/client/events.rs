@@ -57,7 +57,7 @@ pub enum ServerChange {
     Replaced,
     /// It says that its tools changed. They are listed again.
     ToolsChanged,
-    /// Its tools were listed again, because it said that they changed or did not know one.
+    /// Its tools were listed again, because they have changed or may have.
     ToolsListed,
 }
 

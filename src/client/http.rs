@@ -152,7 +152,10 @@ impl ConnectHttp {
         self
     }
 
-    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out.
+    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out, and remembered
+    /// for the next connection to the same origin and path
+    /// ([`Limits::max_known_servers`]). What is spoken then is in
+    /// [`ServerStatus::protocol_version`](crate::ServerStatus::protocol_version).
     pub fn era(mut self, era: Era) -> Self {
         self.options.era = era;
         self
@@ -201,7 +204,10 @@ impl ConnectAllHttp {
         self
     }
 
-    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out.
+    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out, and remembered
+    /// for the next connection to the same origin and path
+    /// ([`Limits::max_known_servers`]). What is spoken then is in
+    /// [`ServerStatus::protocol_version`](crate::ServerStatus::protocol_version).
     pub fn era(mut self, era: Era) -> Self {
         self.options.era = era;
         self

@@ -22,6 +22,7 @@ use super::suggest::listed;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::mcp::types::{Implementation, ToolDescription};
+use crate::session::client::Asker;
 use crate::transport::BoxFuture;
 use crate::wire::jsonrpc::RawJson;
 
@@ -96,7 +97,7 @@ impl Hub {
     /// Asks a server for its tools and keeps the answer.
     async fn list(&self, connection: &Arc<Connection>) -> Result<Vec<ToolRef>> {
         let list = self.next_list();
-        self.keep_list(connection, list, connection.list().await)
+        self.keep_list(connection, list, connection.list(Asker::User).await)
     }
 
     /// Numbers a list that is asked for now.

@@ -11,11 +11,16 @@ use super::connection::Connection;
 use super::events::ServerChange;
 use crate::error::{Error, Result};
 use crate::event::StreamEvent;
+use crate::session::client::Asker;
 
 /// Lists the tools of a server again. The connection's task runs one at a time, and the pause after
 /// it bounds what a server costs that says so at each look.
 pub(super) async fn refresh(connection: Arc<Connection>) {
     const PAUSE: Duration = Duration::from_millis(250);
+    // One that is opened again is listed then. To start a child is for whoever needs it.
+    if connection.session(|session| session.opened().is_none()) {
+        return;
+    }
     // The hub's status and its observer tell of a failure.
     let _ = relist(&connection).await;
     sleep(PAUSE).await;
@@ -26,7 +31,7 @@ pub(super) async fn relist(connection: &Arc<Connection>) -> Result<()> {
     let hub = || connection.hub.upgrade().ok_or_else(|| Error::closed("hub"));
     let list = hub()?.next_list();
     // No hub is held meanwhile: this must not keep it from ending.
-    let listed = connection.list().await;
+    let listed = connection.list(Asker::Hub).await;
     let hub = hub()?;
     hub.keep_list(connection, list, listed)?;
     hub.observer

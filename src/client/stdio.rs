@@ -78,7 +78,10 @@ impl ConnectStdio {
         self
     }
 
-    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out.
+    /// Which era of the protocol to speak. Default [`Era::Auto`]: it is found out, and remembered
+    /// for the next connection to the same command
+    /// ([`Limits::max_known_servers`]). What is spoken then is in
+    /// [`ServerStatus::protocol_version`](crate::ServerStatus::protocol_version).
     pub fn era(mut self, era: Era) -> Self {
         self.era = era;
         self

@@ -17,12 +17,16 @@ use std::fmt;
 pub enum Era {
     /// Find out: ask the server what it speaks, and open with a handshake if it does not
     /// understand the question. Costs a server of the handshake era one more request when it is
-    /// connected first.
+    /// connected first, and one that leaves the question unanswered
+    /// [`Limits::discover_timeout`](crate::Limits::discover_timeout); a child process that ends at
+    /// the question is started once more. What was found out is doubted when the server turns out
+    /// to speak the other era.
     #[default]
     Auto,
-    /// The handshake revisions, 2024-11-05 to 2025-11-25; nothing else is tried.
+    /// The handshake revisions, 2024-11-05 to 2025-11-25. Nothing else is tried, so a server that
+    /// speaks only the others cannot be connected.
     Legacy,
-    /// The stateless revisions, 2026-07-28 and later; nothing else is tried.
+    /// The stateless revisions, 2026-07-28 and later. Nothing else is tried.
     Modern,
 }
 

@@ -242,9 +242,9 @@ impl McpServerBuilder {
         self
     }
 
-    /// Whether a call ends when its client hangs up. By default it goes on for
+    /// Whether a call in a session ends when its client hangs up. By default it goes on for
     /// [`Limits::detached_call_timeout`], since hanging up is no cancel in the protocol's
-    /// handshake revisions.
+    /// handshake revisions. In those without sessions it is the cancel, and ends a call always.
     pub fn cancel_on_disconnect(mut self, cancel: bool) -> Self {
         self.cancel_on_disconnect = cancel;
         self

@@ -43,7 +43,7 @@ pub(crate) struct ClientSession {
     generation: u64,
     /// How often it was tried to open it.
     attempts: u64,
-    /// How many requests were answered, the opening not counted.
+    /// How many calls and lists for a user were answered.
     answered: u64,
     /// Outlives the session, since a peer may still quote it.
     last_session: Option<SessionId>,
@@ -88,6 +88,7 @@ enum Work {
     /// `list` is the id that the connection's user knows the whole list by.
     List {
         list: i64,
+        asker: Asker,
         listing: Listing,
         named: Named,
     },
@@ -106,6 +107,14 @@ struct Named {
     version: Option<ProtocolVersion>,
     /// It carries the id of a session.
     has_session: bool,
+}
+
+/// On whose account a list is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// It is ours to keep up to date; that it can be had shows no use of the peer to anybody.
+    Hub,
+    User,
 }
 
 /// What the driver does next.
@@ -261,7 +270,7 @@ impl ClientSession {
         (!matches!(self.phase, Phase::New)).then_some(self.attempts)
     }
 
-    /// How many requests the peer has answered on a shared link, openings not counted.
+    /// How many calls and lists for a user the peer has answered on a shared link.
     pub(crate) fn answered(&self) -> u64 {
         self.answered
     }

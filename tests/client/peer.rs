@@ -361,6 +361,42 @@ pub fn polite(request: &Request) -> Answer {
     }
 }
 
+/// What a well-behaved server of the stateless era answers: the same tools.
+pub fn stateless(request: &Request) -> Answer {
+    let message = request.json();
+    let result = match &*request.what() {
+        "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "public"}),
+        "tools/list" => {
+            let tools = ["echo", "stream"]
+                .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+            json!({"tools": tools, "ttlMs": 0, "cacheScope": "public"})
+        }
+        "tools/call" => match message["params"]["name"].as_str() {
+            Some("stream") => {
+                return sse(&[
+                    progress(&request.token(), 1, &envelope("text", "a")),
+                    progress(&request.token(), 2, &envelope("text", "b")),
+                    complete(
+                        &request.id(),
+                        json!({"content": [{"type": "text", "text": "ab"}]}),
+                    ),
+                ])
+                .into();
+            }
+            _ => json!({"content": [{"type": "text", "text": "done"}]}),
+        },
+        _ => return empty("404 Not Found").into(),
+    };
+    json(&complete(&request.id(), result)).into()
+}
+
+/// A result of the stateless era.
+pub fn complete(id: &Value, mut result: Value) -> String {
+    result["resultType"] = "complete".into();
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
 pub fn initialized(request: &Request) -> String {
     let version = &request.json()["params"]["protocolVersion"];
     json!({"jsonrpc": "2.0", "id": request.id(), "result": {

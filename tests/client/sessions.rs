@@ -64,8 +64,10 @@ fn a_lost_session_is_opened_again_once_and_the_call_repeated() {
             "done"
         );
         let requests = peer.seen();
+        // A session that is new lists its tools again, at a time of its own.
         let heard: Vec<_> = requests[3..]
             .iter()
+            .filter(|r| r.what() != "tools/list")
             .map(|r| {
                 (
                     r.what(),

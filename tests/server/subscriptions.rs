@@ -65,7 +65,7 @@ async fn begun(stream: &mut Answer, id: &Value) {
     assert_eq!(first, acknowledged(id, json!({"toolsListChanged": true})));
 }
 
-// Covers R-1002, R-1004, R-1005.
+// Covers R-1002, R-1004, R-1005, R-1007.
 async fn changes_are_told_from_the_acknowledgement_to_the_end() {
     let server = dynamic(|_| {});
     let served = serve_built(&server).await;

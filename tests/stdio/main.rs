@@ -13,11 +13,19 @@
 )]
 
 mod child;
+#[allow(
+    dead_code,
+    reason = "the peer is shared with the tests of the hub over HTTP"
+)]
+#[path = "../client/peer.rs"]
+mod peer;
 mod process;
 
 mod ends;
+mod eras;
 mod habits;
 mod messages;
+mod mixed;
 mod queues;
 mod restarts;
 mod starting;

@@ -37,7 +37,7 @@ fn the_next_call_after_a_death_starts_the_child_again() {
         let script = r#"
             call() { case $line in *'"u"'*) progress "$id" 1 a ;; *) text "$lines" ;; esac; }
         "#;
-        let marker = child::connect(&hub, &(note + script)).await;
+        let marker = child::connect(&hub, &(note + LISTS_ASIDE + script)).await;
         for nth in 1..=7 {
             assert_eq!(starts.count(), nth);
             let mut waiting = hub.call_tool_stream("u", ());
@@ -71,6 +71,31 @@ fn calls_that_come_together_share_one_restart() {
             }
         }
         hub.call_tool("t", ()).await.unwrap();
+        assert_eq!(starts.count(), 2);
+    });
+}
+
+/// A list is no line that counts: it comes at a time of its own.
+const LISTS_ASIDE: &str = r#"
+    listing() { lines=$((lines - 1)); tools; }
+"#;
+
+#[test]
+fn a_child_that_is_started_again_is_asked_for_its_tools_again() {
+    run(async || {
+        let (starts, note) = Starts::new();
+        let hub = hub();
+        let script = r#"
+            case $(wc -l <"$file") in 2) tools() { answer '{"tools":[{"name":"new"}]}'; } ;; esac
+            call() { case $line in *'"u"'*) exit 3 ;; *) text ok ;; esac; }
+        "#;
+        child::connect(&hub, &(note + script)).await;
+        hub.call_tool("u", ()).await.unwrap_err();
+        assert_eq!(hub.call_tool("t", ()).await.unwrap(), "ok");
+        while hub.find_tool("new").is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(hub.find_tool("t").is_none());
         assert_eq!(starts.count(), 2);
     });
 }
@@ -156,7 +181,7 @@ fn a_restart_that_stays_silent_is_given_up_and_tried_anew() {
             case $(wc -l <"$file") in 2) exec sleep 1000 ;; esac
             call() { case $line in *'"u"'*) exit 3 ;; *) text "$lines" ;; esac; }
         "#;
-        let (command, marker) = child::script(&(note + script));
+        let (command, marker) = child::script(&(note + LISTS_ASIDE + script));
         let connecting = hub.connect_stdio("p", command);
         connecting
             .connect_timeout(Duration::from_secs(1))

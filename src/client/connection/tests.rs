@@ -1,5 +1,7 @@
 //! What is left of a call and of a list, whatever way they end: nothing.
 
+mod eras;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
@@ -503,7 +505,7 @@ async fn nothing_is_left_of_a_connection_that_ends_with_calls_on_it() {
                 streams.push(stream);
             }
             let listing = connection.clone();
-            let list = tokio::spawn(async move { listing.list().await });
+            let list = tokio::spawn(async move { listing.list(Asker::User).await });
             tokio::task::yield_now().await;
             match orderly {
                 true => hub.close().await,

@@ -12,36 +12,47 @@ use super::Connection;
 use crate::client::driver;
 use crate::error::{Error, Result};
 use crate::mcp::types::ToolDescription;
-use crate::session::client::Owner;
+use crate::session::client::{Asker, Owner};
 use crate::session::tools::ToolList;
+
+/// How the hub's list of tools stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    #[default]
+    Good,
+    /// The tools may have changed without a word.
+    Doubted,
+    /// The server said that it is out of date.
+    Stale,
+}
 
 impl Connection {
     /// Asks for the tools. A session that the peer lost is opened anew, once.
-    pub(in crate::client) async fn list(&self) -> Result<Vec<ToolDescription>> {
+    pub(in crate::client) async fn list(&self, asker: Asker) -> Result<Vec<ToolDescription>> {
         let lost = self.session(|s| s.opened().is_none().then(|| s.generation()));
         if let Some(generation) = lost {
             self.reopen_to_list(generation).await?;
         }
-        let (tools, lost) = self.list_once().await;
+        let (tools, lost) = self.list_once(asker).await;
         let Some(generation) = lost else { return tools };
         self.reopen_to_list(generation).await?;
-        self.list_once().await.0
+        self.list_once(asker).await.0
     }
 
     /// Opens the session anew for a list, which is then no reason to ask for another one: a server
     /// that ends at each list would be started for ever.
     async fn reopen_to_list(&self, generation: u64) -> Result<()> {
-        let stale = self.shared().stale;
+        let standing = self.shared().standing;
         let opened = self.reopen(generation).await;
-        self.shared().stale = stale;
+        self.shared().standing = standing;
         opened.map_err(|e| e.at(&self.place))
     }
 
-    async fn list_once(&self) -> (Result<Vec<ToolDescription>>, Option<u64>) {
+    async fn list_once(&self, asker: Asker) -> (Result<Vec<ToolDescription>>, Option<u64>) {
         let (sender, waiter) = oneshot::channel();
         let began = driver::now();
         let id = self.input(|session| {
-            let id = session.list();
+            let id = session.list(asker);
             self.shared().listing.insert(id, sender);
             id
         });
@@ -68,7 +79,7 @@ impl Connection {
     /// The list of tools is out of date.
     pub(in crate::client) fn distrust_tools(&self) {
         let mut shared = self.shared();
-        shared.stale = true;
+        shared.standing = Standing::Stale;
         shared.fresh_until = None;
         drop(shared);
         self.wake.notify_one();
@@ -76,18 +87,26 @@ impl Connection {
 
     /// The tools may have changed without a word.
     pub(super) fn doubt_tools(&self) {
-        let now = driver::now();
-        let is_fresh = self.shared().fresh_until.is_some_and(|until| now < until);
-        if !is_fresh {
-            self.distrust_tools();
-        }
+        let mut shared = self.shared();
+        shared.standing = shared.standing.max(Standing::Doubted);
+        drop(shared);
+        self.wake.notify_one();
     }
 
     /// Whether the tools are to be listed again, which is then as good as done.
     pub(in crate::client) fn take_stale(&self) -> bool {
         let mut shared = self.shared();
-        let due = shared.followed && !shared.outgoing.is_closing();
-        due && std::mem::take(&mut shared.stale)
+        if !shared.followed || shared.outgoing.is_closing() {
+            return false;
+        }
+        match std::mem::take(&mut shared.standing) {
+            Standing::Good => false,
+            Standing::Doubted => {
+                let now = driver::now();
+                shared.fresh_until.is_none_or(|until| until <= now)
+            }
+            Standing::Stale => true,
+        }
     }
 
     /// Has the server tell of changed tools for as long as it does. Gives whether it may be asked

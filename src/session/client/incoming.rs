@@ -10,7 +10,7 @@ use super::super::progress::decode_progress;
 use super::super::tools::Page;
 use super::listening::may_fare_better;
 use super::{
-    ClientSession, Event, Live, Named, Owner, Phase, Refusal, Step, Work, closed, early_end,
+    Asker, ClientSession, Event, Live, Named, Owner, Phase, Refusal, Step, Work, closed, early_end,
 };
 use crate::error::{Error, Place};
 use crate::mcp::era::{Completion, Denial, Opened, dialect};
@@ -225,7 +225,8 @@ impl ClientSession {
             _ => return,
         };
         match self.pending.work(id) {
-            Some(Work::Call { .. } | Work::List { .. }) => self.answered += 1,
+            Some(Work::Call { .. }) => self.answered += 1,
+            Some(Work::List { asker, .. }) => self.answered += u64::from(*asker == Asker::User),
             Some(Work::Listen { .. } | Work::Open) | None => {}
         }
         match self.pending.work(id) {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::super::call::Call;
 use super::super::tools::Listing;
-use super::{CallSpec, CallStart, ClientSession, Live, Owner, Phase, Work, closed};
+use super::{Asker, CallSpec, CallStart, ClientSession, Live, Owner, Phase, Work, closed};
 use crate::error::Error;
 use crate::event::StreamEvent;
 use crate::mcp::era::HttpCancel;
@@ -20,10 +20,11 @@ use crate::wire::jsonrpc::{self, RequestId};
 
 impl ClientSession {
     /// Asks for the tools, all pages. The answer is an [`Event::Listed`] with this id.
-    pub(crate) fn list(&mut self) -> i64 {
+    pub(crate) fn list(&mut self, asker: Asker) -> i64 {
         let (named, mirrors) = (self.named(), self.mirrors());
         let id = self.pending.insert(None, |list| Work::List {
             list,
+            asker,
             listing: Listing::new(mirrors),
             named,
         });

@@ -144,7 +144,7 @@ async fn both_kinds_share_their_ids_and_one_cancel() {
     .await;
 }
 
-// Covers R-1002, R-1004, R-1611.
+// Covers R-1002, R-1004, R-1007, R-1611.
 #[tokio::test]
 async fn subscriptions_share_the_channel() {
     let server = builder().dynamic_tools(true).build();
@@ -206,6 +206,46 @@ async fn subscriptions_share_the_channel() {
             (&json!("7"), &json!("7"))
         );
         assert_eq!(last["result"]["resultType"], "complete");
+    })
+    .await;
+}
+
+//
+#[tokio::test]
+async fn all_kinds_of_requests_are_served_at_once() {
+    let end = Arc::default();
+    let server = waiting(&end).build();
+    serve_one(&server, async |client| {
+        client.open("2025-11-25").await;
+        client.send(INITIALIZED).await;
+        client.send(listen("l")).await;
+        assert_eq!(client.read().await["method"], ACKNOWLEDGED);
+        let params = |token: &str| {
+            json!({"name": "held", "arguments": {}, "_meta": {"progressToken": token}})
+        };
+        client.send(stated(1, "tools/call", params("own"))).await;
+        assert_eq!(client.read().await["params"]["progressToken"], "own");
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params("s")});
+        client.send(call.to_string()).await;
+        assert_eq!(client.read().await["params"]["progressToken"], "s");
+        // While both run, everything else is answered and told.
+        client.hear_nothing().await;
+        client.send(stated(3, "tools/list", json!({}))).await;
+        assert_eq!(client.read().await["result"]["ttlMs"], 0);
+        server.remove_tool("ever").unwrap();
+        let mut told = [client.read().await, client.read().await];
+        told.sort_by_key(|note| subscription(note).is_string());
+        assert_eq!(told[0], json!({"jsonrpc": "2.0", "method": CHANGED}));
+        assert_eq!(subscription(&told[1]), "l");
+        end.notify_waiters();
+        let mut ended = [client.read().await, client.read().await];
+        ended.sort_by_key(|last| last["id"].as_i64());
+        assert_eq!(ended[0]["result"]["resultType"], "complete");
+        assert_eq!(
+            ended[1]["result"],
+            json!({"content": [{"type": "text", "text": "ended"}]})
+        );
+        client.send(cancel("l")).await;
     })
     .await;
 }

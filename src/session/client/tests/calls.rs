@@ -106,7 +106,7 @@ fn messages_for_a_call_find_it_on_any_reply() {
 #[test]
 fn a_list_has_no_progress() {
     let mut session = opened();
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1}}"#;
     assert_eq!(received(&mut session, Owner::Request(2), progress), [""; 0]);

@@ -9,7 +9,7 @@ const GOODBYE: &str = "DELETE 2025-11-25 s-1 nobody: ";
 fn closing_cancels_every_call_and_then_gives_the_session_up() {
     let mut session = opened();
     let first = begin(&mut session, None, start()).call.id;
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     let second = begin(&mut session, Some(Duration::from_secs(1)), start())
         .call
@@ -104,7 +104,7 @@ fn a_closed_connection_stays_closed() {
         outputs(&mut session),
         ["not opened: alpha: connection closed"]
     );
-    let id = session.list();
+    let id = session.list(Asker::User);
     assert_eq!(
         outputs(&mut session),
         [format!("listed {id}: alpha: connection closed")]

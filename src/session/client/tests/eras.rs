@@ -60,7 +60,7 @@ fn an_answer_opens_at_once_and_its_session_counts_for_nothing() {
         }
         assert_eq!(answered(&mut session, 1, DISCOVERED), ["opened"]);
         assert_eq!(session.opened().unwrap().version.as_str(), "2026-07-28");
-        session.list();
+        session.list(Asker::User);
         let list = outputs(&mut session).remove(0);
         assert!(list.starts_with("POST 2026-07-28 - request 2: "), "{list}");
         session.close();
@@ -294,7 +294,7 @@ fn a_refusal_by_a_server_of_the_other_era_says_that_the_connection_is_lost() {
             let refusal = session.handle_refusal(Owner::Request(id), status, None, body);
             let is_lost = matches!(refusal, Refusal::SessionLost { generation: 1, .. });
             assert_eq!(is_lost, lost, "{is_stateless}, {status} {body}");
-            let list = session.list();
+            let list = session.list(Asker::User);
             outputs(&mut session);
             session.handle_refusal(Owner::Request(list), status, None, body);
             let told = outputs(&mut session);

@@ -6,7 +6,7 @@ use super::*;
 fn listed(limits: Limits, pages: &[(&str, &str)]) -> Vec<String> {
     let mut session = client_with(limits);
     open(&mut session, 1, "2025-11-25", Some(SESSION));
-    assert_eq!(session.list(), 2);
+    assert_eq!(session.list(Asker::User), 2);
     let mut told = Vec::new();
     let mut follows = outputs(&mut session);
     for (id, (params, answer)) in (2..).zip(pages) {
@@ -237,7 +237,7 @@ fn a_bad_entry_spoils_no_other() {
 #[test]
 fn odd_schemas_come_through_as_they_were_sent() {
     let mut session = opened();
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     let tool = r#"{"name":"t", "inputSchema":{"$defs":{"x":{"minimum":1e999}}, "x-own":1},"outputSchema":7,"_meta":{"a":[1]},"annotations":{"title":"T"},"icons":[]}"#;
     let answer = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{{"tools":[{tool}]}}}}"#);
@@ -299,7 +299,7 @@ fn a_list_ends_once_however_its_reply_does() {
         (2, None, "the connection closed before the response"),
         (3, Some(Error::transport("reset")), "reset"),
     ] {
-        session.list();
+        session.list(Asker::User);
         outputs(&mut session);
         session.handle_end(Owner::Request(id), error);
         assert_eq!(
@@ -311,7 +311,7 @@ fn a_list_ends_once_however_its_reply_does() {
         assert_eq!(outputs(&mut session), [""; 0]);
     }
     // Nor can it be cancelled or finished like a call.
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     session.cancel(4, "user");
     session.finish(4);
@@ -325,7 +325,7 @@ fn a_list_ends_once_however_its_reply_does() {
 #[test]
 fn a_page_that_comes_while_the_connection_reopens_ends_the_list() {
     let mut session = opened();
-    session.list();
+    session.list(Asker::User);
     session.open(start());
     outputs(&mut session);
     assert_eq!(
@@ -337,7 +337,7 @@ fn a_page_that_comes_while_the_connection_reopens_ends_the_list() {
 #[test]
 fn a_page_names_the_session_that_it_is_asked_in() {
     let mut session = opened();
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     open(&mut session, 3, "2025-11-25", Some("s-2"));
     let more = page(&["a"], r#","nextCursor":"p""#);
@@ -356,7 +356,7 @@ fn a_page_names_the_session_that_it_is_asked_in() {
 #[test]
 fn lists_at_once_are_told_apart() {
     let mut session = opened();
-    let (one, two) = (session.list(), session.list());
+    let (one, two) = (session.list(Asker::User), session.list(Asker::User));
     outputs(&mut session);
     assert_eq!(
         answered(&mut session, two, &page(&["b"], "")),
@@ -387,7 +387,7 @@ fn only_a_server_without_tools_may_say_that_the_parameters_are_bad() {
         session.handle_head(Owner::Request(1), 200, None);
         answered(&mut session, 1, &result);
         session.handle_head(Owner::Confirmation, 202, None);
-        session.list();
+        session.list(Asker::User);
         outputs(&mut session);
         let refused = r#""error":{"code":-32602,"message":"bad"}"#;
         assert_eq!(answered(&mut session, 2, refused), [told], "{capabilities}");

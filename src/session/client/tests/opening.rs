@@ -57,7 +57,7 @@ fn the_negotiated_version_and_the_session_stand_in_every_head() {
             open(&mut session, 1, version, name);
             let name = name.unwrap_or("-");
             let head = format!("POST {version} {name} ");
-            session.list();
+            session.list(Asker::User);
             assert!(
                 outputs(&mut session)[0].starts_with(&head),
                 "{version} {name}"
@@ -324,18 +324,18 @@ fn a_session_id_counts_only_beside_a_successful_answer() {
     // Of a later answer.
     let mut session = client();
     open(&mut session, 1, "2025-11-25", None);
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     session.handle_head(Owner::Request(2), 200, session_id(SESSION));
     answered(&mut session, 2, r#""result":{"tools":[]}"#);
     assert!(!named(&mut session));
     // Another one of a later answer.
     let mut session = opened();
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     session.handle_head(Owner::Request(2), 200, session_id("other"));
     answered(&mut session, 2, r#""result":{"tools":[]}"#);
-    session.list();
+    session.list(Asker::User);
     assert!(outputs(&mut session)[0].starts_with("POST 2025-11-25 s-1 "));
 }
 
@@ -357,7 +357,7 @@ fn a_lost_session_is_opened_again_without_its_id() {
     let mut session = opened();
     open(&mut session, 2, "2025-11-25", Some("s-2"));
     assert_eq!(session.generation(), 2);
-    session.list();
+    session.list(Asker::User);
     assert!(outputs(&mut session)[0].starts_with("POST 2025-11-25 s-2 request 3: "));
 }
 
@@ -396,7 +396,7 @@ fn nothing_but_the_opening_is_asked_before_it_is_open() {
     for step in 0..3 {
         let error = session.call(&spec, start()).unwrap_err();
         assert_eq!(error.to_string(), "alpha/add: connection closed", "{step}");
-        let id = session.list();
+        let id = session.list(Asker::User);
         let listed = outputs(&mut session);
         assert_eq!(
             listed,

@@ -378,7 +378,7 @@ impl Driver {
                 }));
             }
             Op::List => {
-                let id = self.session.list();
+                let id = self.session.list(Asker::User);
                 self.others.push(Other {
                     id,
                     listens: false,
@@ -429,10 +429,7 @@ impl Driver {
                         assert!(self.kind.stateless);
                         self.deliver(call.id, &event);
                     }
-                    Refusal::SessionLost { event, .. } => {
-                        assert!(!self.kind.stateless);
-                        self.deliver(call.id, &event);
-                    }
+                    Refusal::SessionLost { event, .. } => self.deliver(call.id, &event),
                     Refusal::Noted => assert!(self.is_over(call.id)),
                 }
             }
@@ -526,7 +523,7 @@ proptest! {
         messages in proptest::collection::vec(("\\PC{0,60}", 0..5i64), 0..8),
     ) {
         let mut session = Driver::new(Kind { stateless, is_shared: false }).session;
-        session.list();
+        session.list(Asker::User);
         session.listen();
         for (text, owner) in messages {
             for message in [

@@ -98,7 +98,7 @@ fn a_refused_call_says_what_the_server_said() {
         session.handle_end(owner, None);
         assert_eq!(outputs(&mut session), [""; 0], "{status} {body}");
 
-        session.list();
+        session.list(Asker::User);
         outputs(&mut session);
         let owner = Owner::Request(id + 1);
         assert_eq!(
@@ -192,7 +192,7 @@ fn a_lost_session_is_seen_only_where_its_id_was_sent() {
             session.handle_end(Owner::Request(id), None);
             assert_eq!(outputs(&mut session), [""; 0]);
 
-            session.list();
+            session.list(Asker::User);
             outputs(&mut session);
             assert_eq!(
                 refused(&mut session, Owner::Request(id + 1), status, None, body),
@@ -211,7 +211,7 @@ fn requests_of_a_lost_session_know_which_one_it_was() {
     let early: Vec<i64> = (0..2)
         .map(|_| begin(&mut session, None, start()).call.id)
         .collect();
-    let list = session.list();
+    let list = session.list(Asker::User);
     outputs(&mut session);
     // The first to learn of it opens again; the second comes while that is under way.
     assert!(refused(&mut session, Owner::Request(early[0]), 404, None, "").starts_with("lost 1,"));

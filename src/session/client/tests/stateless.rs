@@ -54,7 +54,7 @@ fn spec<'a>(
 #[test]
 fn every_request_says_what_it_follows_and_names_no_session() {
     let mut session = discovered(false);
-    session.list();
+    session.list(Asker::User);
     let (list, headers) = written(&sent(&mut session));
     assert_eq!(
         list,
@@ -246,7 +246,7 @@ fn a_list_fails_whose_result_is_not_its_end() {
         ),
     ] {
         let mut session = discovered(false);
-        session.list();
+        session.list(Asker::User);
         outputs(&mut session);
         assert_eq!(
             answered(&mut session, 2, &format!(r#""result":{result}"#)),
@@ -274,7 +274,7 @@ fn a_tool_that_wants_impossible_headers_is_left_out_and_no_other() {
     let page = format!(r#""result":{{"tools":[{}]}}"#, tools.join(","));
     for is_shared in [false, true] {
         let mut session = discovered(is_shared);
-        session.list();
+        session.list(Asker::User);
         outputs(&mut session);
         let told = answered(&mut session, 2, &page);
         let (list, warnings) = told.split_last().unwrap();
@@ -363,7 +363,8 @@ fn only_a_refusal_says_that_the_headers_were_wrong() {
     let said = "terminal_error alpha/add: the server answered error -32020: no";
     for (mut session, expected) in [
         (discovered(false), format!("list again, else {said}")),
-        (opened(), said.to_owned()),
+        // A server of the other era by now.
+        (opened(), format!("open again, else {said}")),
     ] {
         begin(&mut session, None, start());
         let owner = Owner::Request(2);
@@ -371,6 +372,7 @@ fn only_a_refusal_says_that_the_headers_were_wrong() {
         let shown = match session.handle_refusal(owner, 400, None, refusal) {
             Refusal::Call(event) => told(&event),
             Refusal::Mismatch(event) => format!("list again, else {}", told(&event)),
+            Refusal::SessionLost { event, .. } => format!("open again, else {}", told(&event)),
             other => panic!("{other:?}"),
         };
         assert_eq!(shown, expected);
@@ -626,7 +628,7 @@ fn a_list_is_good_for_as_long_as_its_shortest_page() {
     ];
     for (pages, expected) in table {
         let mut session = discovered(false);
-        session.list();
+        session.list(Asker::User);
         outputs(&mut session);
         for (nth, page) in pages.iter().enumerate() {
             let more = match nth + 1 < pages.len() {
@@ -647,7 +649,7 @@ fn a_list_is_good_for_as_long_as_its_shortest_page() {
     }
     // A server of the handshake era has no such words.
     let mut session = opened();
-    session.list();
+    session.list(Asker::User);
     outputs(&mut session);
     let answer = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[],"ttlMs":5000}}"#;
     session.handle_message(&answer.into(), Owner::Request(2));
