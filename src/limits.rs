@@ -110,7 +110,8 @@ pub struct Limits {
     pub max_sessions: usize,
     /// How long a session lives without a request or a running call. Default 30 min.
     pub session_idle_timeout: Duration,
-    /// Calls in flight in one session. Default 64.
+    /// Calls in flight in one session or over one pipe; and as many subscriptions beside them.
+    /// Default 64.
     pub max_session_calls: usize,
     /// Calls in flight in all. Default 4,096.
     pub max_calls: usize,

@@ -15,11 +15,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use tokens::{Tokens, at, skip, tokens};
 
 /// Rows that are not built yet. Their first test takes them out of here.
-#[rustfmt::skip]
-const PENDING: &[u16] = &[
-    508,
-    808,
-];
+const PENDING: &[u16] = &[];
 /// Make a test of each function that is named in their arguments.
 const SCENARIOS: &[&str] = &["for_each_peer", "on_both_runtimes"];
 const SIDES: &str = "client server both";

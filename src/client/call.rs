@@ -41,8 +41,9 @@ use repeating::Repeats;
 /// Lazy: nothing is sent before the first poll, and the time limits count from there. Reading slowly
 /// slows the tool down, since nothing is read ahead of the reader.
 ///
-/// When the hub or the connection goes, the stream ends with `terminal_error`; one that nobody
-/// polls then hangs up when it is polled again or dropped.
+/// When its time is over, or the hub or the connection goes, the stream ends with
+/// `terminal_error`; one that nobody polls then hangs up when it is polled again or dropped. A
+/// server without sessions learns only from that, over HTTP, that the call was cancelled.
 ///
 /// # Cancel safety
 /// [`next`](Self::next) is cancel safe. Dropping the stream before its end cancels the call on the

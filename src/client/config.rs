@@ -90,8 +90,8 @@ impl AgentHubClientBuilder {
         self
     }
 
-    /// Whether the hub opens a stream of its own at servers that tell when their tools change. On
-    /// by default: it costs a connection to each such server. Without it the change is still
+    /// Whether the hub listens to servers that tell when their tools change. On by default: over
+    /// HTTP it costs a connection to each such server, which is taken up again whenever it ends. Without it the change is still
     /// learnt when it is told on the stream of a call, or when a call meets an unknown tool.
     pub fn follow_list_changes(mut self, follow: bool) -> Self {
         self.follows_list_changes = follow;

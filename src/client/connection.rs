@@ -24,6 +24,7 @@ use crate::error::{Error, Place, Result};
 use crate::event::StreamEvent;
 use crate::limits::Limits;
 use crate::mcp::types::{Implementation, ToolDescription};
+use crate::mcp::version::ProtocolVersion;
 use crate::session::call::Call;
 use crate::session::client::{Asker, CallSpec, CallStart, ClientSession, Event, Output, Owner};
 use crate::session::negotiate::Negotiation;
@@ -423,6 +424,11 @@ impl Connection {
     /// The revision that is spoken; `None` while the session is lost.
     pub(super) fn protocol_version(&self) -> Option<&'static str> {
         self.session(|session| Some(session.opened()?.version.as_str()))
+    }
+
+    /// It is open, and another revision is spoken than this one.
+    pub(super) fn speaks_other_than(&self, version: ProtocolVersion) -> bool {
+        self.session(|session| session.opened().is_some_and(|now| now.version != version))
     }
 
     /// Begins a call, with a place for events that do not come through its own reply.

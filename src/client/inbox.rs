@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn an_end_may_come_with_the_wish_to_be_asked_again() {
+        let inbox = Inbox::new(&Limits::default(), None, None);
+        inbox.push(text("a")).unwrap();
+        inbox.push_returned(end(), "1".into()).unwrap();
+        inbox.push_returned(end(), "2".into()).unwrap();
+        assert_eq!(drain(&inbox), ["text", "end"]);
+        assert_eq!(inbox.take_returned().as_deref(), Some("1"));
+        assert_eq!(inbox.take_returned(), None);
+        let inbox = Inbox::new(&Limits::default(), None, None);
+        inbox.push(end()).unwrap();
+        inbox.push_returned(end(), "late".into()).unwrap();
+        assert_eq!(inbox.take_returned(), None);
+    }
+
+    #[test]
     fn each_limit_is_named_and_a_terminal_event_has_room() {
         let weight = text("a").weight();
         // limits, how many fit, which limit is named

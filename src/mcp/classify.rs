@@ -3,11 +3,11 @@
 //! Owns the order of the questions; must not know how any answer is made. A request that says of
 //! itself what it follows is judged by that, whatever its method is and whatever came before.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::era::{Dialect, dialect};
 use super::frame::{Head, SessionId};
+use super::members::members;
 use super::types::{StatedMeta, SubjectParams};
 use super::value;
 use super::version::ProtocolVersion;
@@ -38,10 +38,17 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// Whether its client declares this capability.
-    pub(crate) fn declares(&self, capability: &str) -> bool {
-        let declared = self.capabilities.deserialize::<serde_json::Map<_, _>>();
-        declared.is_ok_and(|declared| declared.get(capability).is_some_and(Value::is_object))
+    /// The first of these capabilities that its client does not declare.
+    pub(crate) fn lacks<'n>(&self, needed: &'n [String]) -> Option<&'n str> {
+        if needed.is_empty() {
+            return None;
+        }
+        let mut needed = needed.iter().map(String::as_str);
+        let declared = members(self.capabilities.as_str(), needed.clone());
+        needed.find(|name| {
+            let said = declared.as_ref().and_then(|declared| *declared.get(name)?);
+            !said.is_some_and(|said| said.get().starts_with('{'))
+        })
     }
 }
 
@@ -232,6 +239,9 @@ fn agrees(
             quoted(body)
         )),
     };
+    if let Some(header) = head.repeated {
+        return Err(format!("{header} was sent twice"));
+    }
     same("MCP-Protocol-Version", head.version.as_deref(), version)?;
     same("Mcp-Method", head.method.as_deref(), &request.method)?;
     let name = match &*request.method {

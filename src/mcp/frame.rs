@@ -24,8 +24,10 @@ pub(crate) struct Head {
     pub(crate) method: Option<Box<str>>,
     /// `Mcp-Name`: what that method is about, such as the name of a tool.
     pub(crate) name: Option<Box<str>>,
-    /// `Mcp-Param-*`: arguments of a tool, with the names of their headers. As they came, or ready
-    /// to be written.
+    /// Which of these two came more than once, if one did.
+    pub(crate) repeated: Option<&'static str>,
+    /// `Mcp-Param-*`: arguments of a tool, with the names of their headers. As they came, one that
+    /// came twice included, or ready to be written.
     pub(crate) params: Vec<(Box<str>, Box<str>)>,
     /// `Mcp-Session-Id`: a secret, never shown.
     pub(crate) session_id: Option<SessionId>,

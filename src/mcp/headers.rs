@@ -48,10 +48,10 @@ impl Head {
         }
     }
 
-    /// Reads a head from header fields with their names in lower case. A field that is there twice
-    /// is its values joined by a comma, as HTTP has it: never what a single one would say. Only a
-    /// session id may be repeated. One of impossible spelling is read as one that no table holds,
-    /// so that it is answered "not found".
+    /// Reads a head from header fields with their names in lower case. Which of them may be there
+    /// twice is for the reader to say; the values of a version are joined by a comma, as HTTP has
+    /// it. A session id of impossible spelling is read as one that no table holds, so that it is
+    /// answered "not found".
     pub(crate) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut head = Self::default();
         let mut session_id = None;
@@ -61,8 +61,14 @@ impl Head {
                 PROTOCOL_VERSION => {
                     head.version = join(head.version.take().map(Box::from), value).map(Into::into);
                 }
-                METHOD => head.method = join(head.method.take(), value),
-                NAME => head.name = Some(joined(head.name.take(), value)),
+                METHOD => {
+                    let first = head.method.replace(value.into());
+                    head.repeated = head.repeated.or(first.map(|_| "Mcp-Method"));
+                }
+                NAME => {
+                    let first = head.name.replace(value.into());
+                    head.repeated = head.repeated.or(first.map(|_| "Mcp-Name"));
+                }
                 SESSION_ID if value.is_empty() => {}
                 SESSION_ID => {
                     let first = *session_id.get_or_insert(value);
@@ -70,10 +76,7 @@ impl Head {
                 }
                 LAST_EVENT_ID => head.last_event_id = join(head.last_event_id.take(), value),
                 name if name.starts_with(param::PREFIX) => {
-                    match head.params.iter_mut().find(|(known, _)| **known == *name) {
-                        Some((_, first)) => *first = joined(Some(std::mem::take(first)), value),
-                        None => head.params.push((name.into(), value.into())),
-                    }
+                    head.params.push((name.into(), value.into()));
                 }
                 _ => {}
             }
@@ -89,14 +92,10 @@ fn join(first: Option<Box<str>>, value: &str) -> Option<Box<str>> {
     if value.is_empty() {
         return first;
     }
-    Some(joined(first, value))
-}
-
-fn joined(first: Option<Box<str>>, value: &str) -> Box<str> {
-    match first {
+    Some(match first {
         Some(first) => format!("{first}, {value}").into(),
         None => value.into(),
-    }
+    })
 }
 
 impl SessionId {
@@ -161,20 +160,23 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_there_twice_is_a_list() {
-        let read = Head::read(
-            [
-                (METHOD, "ping"),
-                (METHOD, "ping"),
-                ("mcp-param-a", "1"),
-                ("mcp-param-b", ""),
-                ("mcp-param-a", "2"),
-                ("accept", "x"),
-            ]
-            .into_iter(),
-        );
-        assert_eq!(read.method.as_deref(), Some("ping, ping"));
-        let params = [("mcp-param-a", "1, 2"), ("mcp-param-b", "")];
+    fn a_header_that_is_there_twice_is_seen_to_be() {
+        let params = [
+            ("mcp-param-a", "1"),
+            ("mcp-param-b", ""),
+            ("mcp-param-a", "2"),
+        ];
+        let read = Head::read(params.into_iter().chain([("accept", "x")]));
         assert_eq!(read.params, params.map(|(n, v)| (n.into(), v.into())));
+        let table = [
+            (&[(METHOD, "ping"), (NAME, "x")][..], None),
+            (&[(METHOD, "ping"), (METHOD, "ping")], Some("Mcp-Method")),
+            (&[(METHOD, ""), (METHOD, "ping")], Some("Mcp-Method")),
+            (&[(NAME, ""), (NAME, "x")], Some("Mcp-Name")),
+        ];
+        for (sent, repeated) in table {
+            let read = Head::read(sent.iter().copied());
+            assert_eq!(read.repeated, repeated, "{sent:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod classify;
 pub(crate) mod era;
 pub(crate) mod frame;
 pub(crate) mod headers;
+mod members;
 pub(crate) mod param;
 pub(crate) mod tool;
 pub(crate) mod types;

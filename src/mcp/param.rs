@@ -4,13 +4,11 @@
 //! with an argument.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::members::members;
 use super::value;
 use crate::wire::jsonrpc::RawJson;
 
@@ -65,8 +63,8 @@ pub(crate) fn headers(of: &[ParamHeader], arguments: &RawJson) -> Vec<(Box<str>,
 }
 
 /// Server: whether `sent` says what the arguments say. It holds full header names in lower case and
-/// values without white space around them; a header that came twice is one value, joined by `, `.
-/// Headers that no annotation names are ignored. The error is for the peer to read.
+/// values without white space around them; a header that came twice stands there twice. Headers
+/// that no annotation names are ignored. The error is for the peer to read.
 pub(crate) fn check(
     of: &[ParamHeader],
     arguments: &RawJson,
@@ -187,12 +185,8 @@ fn find<'h, 'a>(
     found: &mut Vec<(&'h ParamHeader, Given<'a>)>,
 ) {
     let wanted = of.iter().filter_map(|param| param.key(depth));
-    let members = Members(wanted.map(|key| (key, None)).collect());
-    let members = object.and_then(|json| {
-        // Anything but an object that can be read has no members.
-        let mut json = serde_json::Deserializer::from_str(json);
-        members.deserialize(&mut json).ok()
-    });
+    // Anything but an object that can be read has no members.
+    let members = object.and_then(|json| members(json, wanted));
     for group in of.chunk_by(|a, b| a.key(depth) == b.key(depth)) {
         let Some((first, rest)) = group.split_first() else {
             continue;
@@ -200,7 +194,7 @@ fn find<'h, 'a>(
         let Some(key) = first.key(depth) else {
             continue;
         };
-        let member = members.as_ref().and_then(|members| *members.0.get(key)?);
+        let member = members.as_ref().and_then(|members| *members.get(key)?);
         // A property may have a header of its own beside those below it, and then before them.
         let below = if first.path.len() == depth + 1 {
             found.push((first, Given::read(first.kind, member)));
@@ -211,59 +205,6 @@ fn find<'h, 'a>(
         if !below.is_empty() {
             find(below, depth + 1, member.map(RawValue::get), found);
         }
-    }
-}
-
-/// Those members of an object whose keys are in the map. Of a key that stands twice the last value
-/// counts, as wherever serde_json reads an object.
-struct Members<'h, 'a>(BTreeMap<&'h str, Option<&'a RawValue>>);
-
-impl<'de> DeserializeSeed<'de> for Members<'_, 'de> {
-    type Value = Self;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Members<'_, 'de> {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        while let Some(wanted) = map.next_key_seed(Key(&mut self.0))? {
-            match wanted {
-                Some(member) => *member = Some(map.next_value()?),
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(self)
-    }
-}
-
-/// Looks a key up without keeping it.
-struct Key<'m, 'h, 'a>(&'m mut BTreeMap<&'h str, Option<&'a RawValue>>);
-
-impl<'de, 'm, 'a> DeserializeSeed<'de> for Key<'m, '_, 'a> {
-    type Value = Option<&'m mut Option<&'a RawValue>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'m, 'a> Visitor<'_> for Key<'m, '_, 'a> {
-    type Value = Option<&'m mut Option<&'a RawValue>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.get_mut(key))
     }
 }
 

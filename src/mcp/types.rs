@@ -88,8 +88,9 @@ pub(crate) struct SubjectParams<'a> {
 
 /// `params` of `subscriptions/listen`: what a client wants to hear of.
 #[derive(Debug, Deserialize)]
-pub(crate) struct ListenParams {
-    pub(crate) notifications: Map<String, Value>,
+pub(crate) struct ListenParams<'a> {
+    #[serde(borrow)]
+    pub(crate) notifications: &'a RawValue,
 }
 
 /// The answer to `server/discover`, read leniently.

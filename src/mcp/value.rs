@@ -20,11 +20,14 @@ pub(crate) fn encode(text: &str) -> Cow<'_, str> {
 }
 
 /// The text of a value that came in, without the white space around it. One that is not wrapped on
-/// both sides is literal.
+/// both sides is literal, and then ASCII: of other bytes nobody knows what they mean.
 pub(crate) fn decode(text: &str) -> Result<Cow<'_, str>, &'static str> {
     let wrapped = text.strip_prefix(OPEN).and_then(|t| t.strip_suffix(CLOSE));
     let Some(wrapped) = wrapped else {
-        return Ok(Cow::Borrowed(text));
+        return match text.is_ascii() {
+            true => Ok(Cow::Borrowed(text)),
+            false => Err("is not ASCII: wrap it as `=?base64?...?=`"),
+        };
     };
     let bytes = STANDARD
         .decode(wrapped)
@@ -126,6 +129,8 @@ mod tests {
             ("=?base64?SGVsbG8=?=, =?base64?SGVsbG8=?=", "sent twice"),
             ("=?base64?/w==?=", "no UTF-8"),
             ("=?base64?7aCA?=", "a lone surrogate"),
+            ("é", "no wrapper at all"),
+            ("\u{fffd}", "what stands for bytes that are no text"),
         ];
         for (value, case) in cases {
             assert!(decode(value).is_err(), "{case}: {value:?}");

@@ -131,7 +131,7 @@ impl McpServer {
         Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
     {
         let handler = Typed::erased(&tool, handler);
-        self.host.change(|offer| offer.add(tool, handler))
+        self.host.change(|offer| offer.add(&tool, &handler))
     }
 
     /// Takes a tool out while the server serves, and tells every client that the tools have
@@ -216,10 +216,13 @@ impl McpServerBuilder {
     }
 
     /// For how long a client may use the list of tools without asking again, in whole
-    /// milliseconds: a hint for revisions since 2026-07-28. Default zero. With
+    /// milliseconds: a hint for revisions since 2026-07-28. Default zero; what is over 2^53-1, the
+    /// largest whole number that every client can read, is cut to it. With
     /// [`dynamic_tools`](Self::dynamic_tools) clients that listen learn of a change at once.
     pub fn tools_ttl(mut self, ttl: Duration) -> Self {
-        self.words.tools_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        const MAX_MS: u64 = (1 << 53) - 1;
+        let ms = u64::try_from(ttl.as_millis()).unwrap_or(MAX_MS);
+        self.words.tools_ttl_ms = ms.min(MAX_MS);
         self
     }
 

@@ -92,7 +92,7 @@ impl ToolContext {
     /// Sends a plain progress notification: how far the call is, of how much, and a word on it.
     ///
     /// Numbers of a call rise strictly, events included: one that does not rise, is not finite or
-    /// beyond 2^53 is sent as the next whole number.
+    /// beyond 2^52 is sent as the next whole number.
     ///
     /// # Errors
     /// [`Error::Closed`](crate::Error::Closed) once the call has ended.

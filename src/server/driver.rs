@@ -3,8 +3,9 @@
 //! Owns what all sessions of a server share and the tasks of their calls; must not know sockets. A task never
 //! outlives its session for long, and a session never its server.
 
+use std::mem;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::calls::{Begun, Session};
 use super::notice::Notice;
 use super::offer::Offer;
 use super::output::ToolError;
+use super::roster::Roster;
 use super::work::{Attended, Work};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -30,7 +32,7 @@ pub(super) struct Host {
     offer: RwLock<Arc<Offer>>,
     limits: Limits,
     /// Whom to tell when the tools change; `None` if they do not.
-    notices: Option<Mutex<Vec<Weak<Notice>>>>,
+    notices: Option<Mutex<Roster<Notice>>>,
     cancel_on_disconnect: bool,
     /// How many streams there were that can be gone on with; `None` if there are no such.
     streams: Option<Arc<AtomicU64>>,
@@ -79,16 +81,22 @@ impl Host {
                 "the tools are fixed: build the server with dynamic_tools(true)",
             ));
         };
-        {
+        // A handler that goes may run code of its own, which may change the tools: both offers are
+        // dropped only when nothing is locked any more.
+        let (_old, changed) = {
             let mut offer = self.offer.write().unwrap_or_else(PoisonError::into_inner);
             let mut next = Offer::clone(&offer);
-            change(&mut next)?;
-            *offer = Arc::new(next);
-        }
-        let listening: Vec<_> = {
-            let mut notices = notices.lock().unwrap_or_else(PoisonError::into_inner);
-            notices.retain(|notice| notice.strong_count() > 0);
-            notices.iter().filter_map(Weak::upgrade).collect()
+            let changed = change(&mut next);
+            let next = Arc::new(next);
+            match changed {
+                Ok(()) => (mem::replace(&mut *offer, next), Ok(())),
+                Err(_) => (next, changed),
+            }
+        };
+        changed?;
+        let listening = {
+            let notices = notices.lock().unwrap_or_else(PoisonError::into_inner);
+            notices.present()
         };
         for notice in listening {
             notice.raise();
@@ -116,11 +124,7 @@ impl Host {
             .as_ref()?
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // The clients that are gone are forgotten before the list has to grow.
-        if notices.len() == notices.capacity() {
-            notices.retain(|notice| notice.strong_count() > 0);
-        }
-        notices.push(Arc::downgrade(&notice));
+        notices.enter(&notice);
         Some(notice)
     }
 

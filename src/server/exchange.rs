@@ -5,7 +5,8 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use super::driver::{Host, Reader};
 use super::notice::Listener;
 use super::offer::Offer;
 use super::replay::resumed;
+use super::roster::Roster;
 use super::subscription::Subscription;
 use crate::mcp::classify::{Rejection, Route, Stated, classify, classify_verb};
 use crate::mcp::era::Dialect;
@@ -39,7 +41,9 @@ pub(crate) struct HttpHost {
     host: Arc<Host>,
     sessions: Mutex<SessionTable<Arc<Session>>>,
     /// Requests in flight that belong to none of them; `None` once all of them were ended.
-    lone: Mutex<Option<Vec<Weak<Session>>>>,
+    lone: Mutex<Option<Roster<Session>>>,
+    /// A stream that only waits for changes ends as it begins.
+    ends_streams: AtomicBool,
     new_id: fn() -> Option<SessionId>,
 }
 
@@ -52,7 +56,8 @@ impl HttpHost {
         Self {
             host,
             sessions: Mutex::new(sessions),
-            lone: Mutex::new(Some(Vec::new())),
+            lone: Mutex::new(Some(Roster::default())),
+            ends_streams: AtomicBool::new(false),
             new_id,
         }
     }
@@ -79,16 +84,15 @@ impl HttpHost {
 
     /// Ends every running call with an error that says so.
     pub(super) fn end_calls(&self) {
-        let error = ErrorObject::new(Code::INTERNAL, "the server is shutting down");
+        let error = machine::shutting_down();
         let sessions = self.sessions().drain();
         let lone = self.lone().take().unwrap_or_default();
-        let lone = lone.iter().filter_map(Weak::upgrade);
-        for session in sessions.into_iter().chain(lone) {
+        for session in sessions.into_iter().chain(lone.present()) {
             session.end(Some(&error));
         }
     }
 
-    fn lone(&self) -> MutexGuard<'_, Option<Vec<Weak<Session>>>> {
+    fn lone(&self) -> MutexGuard<'_, Option<Roster<Session>>> {
         self.lone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,13 +144,19 @@ impl HttpHost {
     /// and so when nobody reads that any more.
     async fn alone(&self, message: Message, stated: &Stated, accept: Accept) -> Outbound {
         let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None, None));
-        if !self.keep_lone(&session) {
-            return outbound(503, OutboundBody::Empty);
+        let id = match &message {
+            Message::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let over = || error_outbound(503, id.as_ref(), &machine::shutting_down());
+        match &mut *self.lone() {
+            Some(lone) => lone.enter(&session),
+            None => return over(),
         }
         let admit = |call: &CallRequest| self.host.admit(call, Framing::Sse, accept.sse);
         let offer = self.host.offer();
         match session.handle_message(message, Some(stated), &offer.facts, admit) {
-            Step::Over => outbound(503, OutboundBody::Empty),
+            Step::Over => over(),
             Step::Run(call, begun) => {
                 let alone = Some(session.clone());
                 self.run(offer, call, begun, &session, alone, accept).await
@@ -154,20 +164,6 @@ impl HttpHost {
             Step::Settled(Reaction::Listen(listen)) => self.subscribe(&session, listen, accept),
             Step::Settled(reaction) => self.settled(reaction, accept, None),
         }
-    }
-
-    /// Lets a request be ended with the server; false if the server has ended.
-    fn keep_lone(&self, session: &Arc<Session>) -> bool {
-        let mut lone = self.lone();
-        let Some(lone) = &mut *lone else {
-            return false;
-        };
-        // Those that are over are forgotten before the list has to grow.
-        if lone.len() == lone.capacity() {
-            lone.retain(|session| session.strong_count() > 0);
-        }
-        lone.push(Arc::downgrade(session));
-        true
     }
 
     /// Opens the stream of a subscription.
@@ -178,10 +174,13 @@ impl HttpHost {
             return error_outbound(406, Some(&listen.id), &error);
         }
         match Subscription::begin(&self.host, session, listen, Framing::Sse) {
-            Ok(subscription) => stream_outbound(Alone {
-                subscription,
-                _session: session.clone(),
-            }),
+            Ok(subscription) => {
+                self.end_late_stream(session);
+                stream_outbound(Alone {
+                    subscription,
+                    _session: session.clone(),
+                })
+            }
             Err(body) => busy(body),
         }
     }
@@ -206,23 +205,28 @@ impl HttpHost {
             };
         }
         match session.listen() {
-            Some(listener) => stream_outbound(Changes(listener)),
+            Some(listener) => {
+                self.end_late_stream(&session);
+                stream_outbound(Changes(listener))
+            }
             None => session_not_found(None),
         }
     }
 
-    /// Ends the streams that would keep a server from ending.
+    /// Ends the streams that would keep a server from ending, those included that are yet to come.
     pub(super) fn end_streams(&self) {
-        for session in self.sessions().values() {
+        self.ends_streams.store(true, Ordering::SeqCst);
+        let sessions: Vec<_> = self.sessions().values().cloned().collect();
+        let lone = self.lone().as_ref().map(Roster::present);
+        for session in sessions.into_iter().chain(lone.unwrap_or_default()) {
             session.hang_up();
         }
-        let lone: Vec<_> = self
-            .lone()
-            .iter()
-            .flatten()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for session in lone {
+    }
+
+    /// Ends a stream that has begun, if [`end_streams`](Self::end_streams) may have come too early
+    /// to see it.
+    fn end_late_stream(&self, session: &Session) {
+        if self.ends_streams.load(Ordering::SeqCst) {
             session.hang_up();
         }
     }

@@ -3,6 +3,7 @@
 //! Owns the order of reading and writing: reading never waits for a tool, and for the client only
 //! when it takes no answers at all. Must not know what the lines pass over.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -23,7 +24,7 @@ use crate::mcp::classify::{Rejection, classify_line};
 use crate::mcp::era::opening_dialect;
 use crate::session::outbox::Outbox;
 use crate::session::progress::Framing;
-use crate::session::server::{CallRequest, Reaction, ServerSession, list_changed};
+use crate::session::server::{CallRequest, Reaction, ServerSession, list_changed, shutting_down};
 use crate::transport::Source as _;
 use crate::transport::stream::{LineError, Lines, write_all};
 use crate::wire::chunk::Chunk;
@@ -53,10 +54,7 @@ pub(super) async fn serve(
         written = &mut writing => return written_well(written),
         () = stop() => {}
     }
-    session.end(Some(&ErrorObject::new(
-        Code::INTERNAL,
-        "the server is shutting down",
-    )));
+    session.end(Some(&shutting_down()));
     outlet.close();
     // A client that takes nothing any more is not waited for.
     match timeout(host.limits().close_timeout, writing).await {
@@ -199,7 +197,7 @@ impl Stream {
 #[derive(Default)]
 struct Streams {
     /// Whose turn is next comes first.
-    open: Vec<Stream>,
+    open: VecDeque<Stream>,
     writer: Option<Waker>,
     /// Who waits for answers to be taken.
     reader: Option<Waker>,
@@ -227,7 +225,7 @@ impl Outlet {
 
     fn add(&self, stream: Stream) {
         let mut streams = self.streams();
-        streams.open.push(stream);
+        streams.open.push_back(stream);
         let writer = streams.writer.take();
         drop(streams);
         if let Some(writer) = writer {
@@ -280,20 +278,25 @@ impl Outlet {
         let mut streams = self.streams();
         streams.writing = false;
         let count = streams.open.len();
-        let mut index = 0;
         let mut taken = None;
         // Dropped only when nothing is locked any more.
         let mut ended = Vec::new();
-        while let Some(stream) = streams.open.get_mut(index) {
+        for _ in 0..count {
+            let Some(mut stream) = streams.open.pop_front() else {
+                break;
+            };
             match stream.poll_chunk(cx) {
-                Poll::Ready(Some(chunk)) => {
-                    streams.open.rotate_left(index + 1);
-                    streams.writing = true;
-                    taken = Some(chunk);
-                    break;
+                Poll::Ready(Some(chunk)) => taken = Some(chunk),
+                Poll::Ready(None) => {
+                    ended.push(stream);
+                    continue;
                 }
-                Poll::Ready(None) => ended.push(streams.open.remove(index)),
-                Poll::Pending => index += 1,
+                Poll::Pending => {}
+            }
+            streams.open.push_back(stream);
+            if taken.is_some() {
+                streams.writing = true;
+                break;
             }
         }
         let is_idle = streams.open.is_empty() && taken.is_none();

@@ -18,6 +18,7 @@ mod notice;
 mod offer;
 mod output;
 mod replay;
+mod roster;
 #[cfg(feature = "schemars")]
 mod schema;
 #[cfg(feature = "stdio")]

@@ -38,13 +38,13 @@ impl Offer {
     }
 
     /// Adds a tool at the end.
-    pub(super) fn add(&mut self, tool: Tool, handler: Arc<dyn Handler>) -> Result<()> {
+    pub(super) fn add(&mut self, tool: &Tool, handler: &Arc<dyn Handler>) -> Result<()> {
         tool.check()?;
         if self.place(tool.name()).is_some() {
             return Err(taken(tool.name()));
         }
-        self.handlers.push((tool.name().into(), handler));
-        self.facts.tools.push(tool);
+        self.handlers.push((tool.name().into(), handler.clone()));
+        self.facts.tools.push(tool.clone());
         Ok(())
     }
 

@@ -34,6 +34,14 @@ pub(crate) enum Judged {
     Returned(Returned),
 }
 
+/// How a request ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// With the call's terminal event.
+    Final(StreamEvent),
+    Returned(Returned),
+}
+
 /// A request that the server wants made again.
 #[derive(Debug)]
 pub(crate) struct Returned {
@@ -56,8 +64,8 @@ impl Call {
             }
             Message::Response(response) if self.is_answered_by(&response) => {
                 match self.end(response.outcome) {
-                    Ok(event) => Judged::Event(event),
-                    Err(returned) => Judged::Returned(returned),
+                    End::Final(event) => Judged::Event(event),
+                    End::Returned(returned) => Judged::Returned(returned),
                 }
             }
             other => Judged::Foreign(other),
@@ -68,16 +76,22 @@ impl Call {
         response.id.as_ref().and_then(|id| id.as_number()) == Some(self.id)
     }
 
-    /// The terminal event for an answer that is known to be this call's; `Err` if the server wants
-    /// the request made again.
-    pub(crate) fn end(&self, outcome: Outcome) -> Result<StreamEvent, Returned> {
-        match outcome {
-            Outcome::Error(error) => Ok(self.fail(rpc_error(error))),
+    /// What an answer means that is known to be this call's.
+    pub(crate) fn end(&self, outcome: Outcome) -> End {
+        End::Final(match outcome {
+            Outcome::Error(error) => self.fail(rpc_error(error)),
             Outcome::Malformed(detail) => {
-                Ok(self.fail(Error::protocol(format!("a malformed answer: {detail}"))))
+                self.fail(Error::protocol(format!("a malformed answer: {detail}")))
             }
-            Outcome::Result(result) => self.check(result),
-        }
+            Outcome::Result(result) => match self.unfinished(&result) {
+                None => self.result(result),
+                Some((error, None)) => self.fail(error),
+                Some((error, Some(state))) => {
+                    let event = self.fail(error);
+                    return End::Returned(Returned { state, event });
+                }
+            },
+        })
     }
 
     /// The terminal event for a failure.
@@ -85,22 +99,20 @@ impl Call {
         StreamEvent::failure(error.at(&self.place))
     }
 
-    fn check(&self, raw: RawJson) -> Result<StreamEvent, Returned> {
-        if !raw.is_object() {
+    /// Why a result is not the end of the call, and what the server wants to be given back if that
+    /// may lead to one.
+    fn unfinished(&self, result: &RawJson) -> Option<(Error, Option<Box<str>>)> {
+        if !result.is_object() {
             let detail = "the result of the call is not an object";
-            return Ok(self.fail(Error::protocol(detail)));
+            return Some((Error::protocol(detail), None));
         }
-        match self.dialect.completion(&raw) {
-            Completion::Complete => Ok(self.result(raw)),
-            Completion::InputRequired {
-                methods,
-                state: Some(state),
-            } if methods.is_empty() => Err(Returned {
-                state,
-                event: self.fail(input_required(&methods)),
-            }),
-            Completion::InputRequired { methods, .. } => Ok(self.fail(input_required(&methods))),
-            Completion::Odd(detail) => Ok(self.fail(Error::protocol(detail))),
+        match self.dialect.completion(result) {
+            Completion::Complete => None,
+            Completion::InputRequired { methods, state } => {
+                let state = state.filter(|_| methods.is_empty());
+                Some((input_required(&methods), state))
+            }
+            Completion::Odd(detail) => Some((Error::protocol(detail), None)),
         }
     }
 

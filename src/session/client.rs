@@ -196,8 +196,13 @@ pub(crate) enum Refusal {
     /// It is told through an output, or matters to nobody.
     Noted,
     /// The peer lost the session that was opened as number `generation`. The request was not
-    /// processed: open again and repeat it. If it was repeated already, its caller sees `event`.
-    SessionLost { generation: u64, event: StreamEvent },
+    /// processed: open again and repeat it. If it was repeated already, its caller sees `event`,
+    /// and also if the peer speaks `unless_still` then: it may have processed it.
+    SessionLost {
+        generation: u64,
+        unless_still: Option<ProtocolVersion>,
+        event: StreamEvent,
+    },
 }
 
 /// A call that begins.

@@ -35,7 +35,7 @@
 //! | not JSON, not UTF-8, nested too deep | skipped; the reply's end fails its request | error -32700 |
 //! | JSON that is no message | skipped | error -32600 |
 //! | a malformed answer to a pending request | that request fails | error -32600 |
-//! | an error whose id was never given out | fails the request whose reply it is in | – |
+//! | an error whose id was never given out | fails the request whose reply it is in; on a shared channel answers the question what is spoken | – |
 //! | an answer to nothing | dropped | accepted, no effect |
 //! | progress for nobody, or without a usable token | dropped | ignored |
 //! | an envelope that is none | a text event with the whole message | – |

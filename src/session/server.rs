@@ -311,9 +311,6 @@ impl ServerSession {
         let Some(params) = &request.params else {
             return Err(invalid("`params` is missing; it names the tool".to_owned()));
         };
-        if !params.is_object() {
-            return Err(invalid("`params` is not an object".to_owned()));
-        }
         let parsed: CallParams<'_> = params
             .deserialize()
             .map_err(|e| invalid(format!("invalid params: {e}")))?;
@@ -370,6 +367,9 @@ impl ServerSession {
         self.check_free(&request.id)?;
         // What is over at once is never in flight.
         if words.changed.is_some() {
+            if self.subscriptions.len() >= facts.limits.max_session_calls {
+                return Err(Refused::Busy);
+            }
             self.subscriptions.insert(request.id.clone());
         }
         let id = request.id.clone();
@@ -409,10 +409,7 @@ fn suits(tool: &Tool, arguments: &RawJson, stated: &Stated) -> Result<(), ErrorO
             .map_err(|text| ErrorObject::new(Code::HEADER_MISMATCH, text))?;
     }
     let needed = tool.capabilities();
-    let missing = needed
-        .iter()
-        .find(|capability| !stated.declares(capability));
-    let Some(missing) = missing else {
+    let Some(missing) = stated.lacks(needed) else {
         return Ok(());
     };
     let needed: Map<String, Value> = needed
@@ -441,6 +438,11 @@ pub(crate) fn busy(id: &RequestId) -> Vec<u8> {
     let error = ErrorObject::new(Code::INTERNAL, "server busy");
     jsonrpc::encode_error(&mut body, Some(id), &error);
     body
+}
+
+/// Why a server that ends does not finish a call, or begin one.
+pub(crate) fn shutting_down() -> ErrorObject {
+    ErrorObject::new(Code::INTERNAL, "the server is shutting down")
 }
 
 /// Tells a client that the tools have changed.

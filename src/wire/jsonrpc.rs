@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use bytestring::ByteString;
 use memchr::memchr2;
-use serde::de::{DeserializeOwned, Deserializer};
+use serde::de::Deserializer;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -415,8 +415,8 @@ pub(crate) fn depth_within(json: &[u8], max: usize) -> bool {
 }
 
 /// `params` of a type of ours; absent reads as an empty object.
-pub(crate) fn parse_params<T: DeserializeOwned>(
-    params: Option<&RawJson>,
+pub(crate) fn parse_params<'a, T: Deserialize<'a>>(
+    params: Option<&'a RawJson>,
 ) -> Result<T, ErrorObject> {
     let parsed = match params {
         Some(raw) if raw.is_object() => raw.deserialize(),

@@ -368,7 +368,8 @@ fn silence_is_answered_by_a_handshake_and_what_comes_late_is_dropped() {
             })
             .await;
             let mut limits = Limits::default();
-            limits.discover_timeout = Duration::from_millis(30);
+            // Long enough for the question to arrive, whatever else the machine does.
+            limits.discover_timeout = Duration::from_secs(1);
             let hub = AgentHubClient::builder().limits(limits).build();
             let connecting = tokio::spawn(hub.connect_http("p", peer.url()).into_future());
             let (_, mut wire) = peer.handed().await;
@@ -597,5 +598,46 @@ fn a_call_that_is_refused_again_is_not_repeated_for_ever() {
         assert!(error.to_string().contains("-32022"), "{error}");
         assert_eq!(peer.seen_of("tools/call").len(), 2);
         assert_eq!(peer.seen_of("server/discover").len(), 2);
+    });
+}
+
+// Covers R-1211.
+#[test]
+fn a_call_that_may_have_run_is_not_repeated_for_its_words() {
+    run(async || {
+        // As a tool may fail that is given a handle, at servers that tell so by the status.
+        for (status, code, message) in [
+            (
+                "400 Bad Request",
+                -32602,
+                "the session 7 of the shop has expired",
+            ),
+            ("404 Not Found", 7, "no such Session"),
+            (
+                "422 Unprocessable Content",
+                -32603,
+                "could not initialize the printer",
+            ),
+        ] {
+            let peer = Peer::asked(move |request| match &*request.what() {
+                "tools/call" => {
+                    let body = error(&request.id(), code, message);
+                    typed(status, "application/json", &body).into()
+                }
+                _ => stateless(request),
+            })
+            .await;
+            let hub = peer.hub().await;
+            let error = hub.call_tool("echo", ()).await.unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+            assert_eq!(peer.seen_of("tools/call").len(), 1, "{message}");
+        }
+        // A server of the other era says so too, and was one all along.
+        let body = "Bad Request: the argument io.modelcontextprotocol/x is odd";
+        let peer = Peer::calls(move |_| typed("400 Bad Request", "text/plain", body).into()).await;
+        let hub = peer.hub().await;
+        let error = hub.call_tool("echo", ()).await.unwrap_err();
+        assert!(error.to_string().contains(body), "{error}");
+        assert_eq!(peer.seen_of("tools/call").len(), 1);
     });
 }

@@ -99,6 +99,37 @@ fn each_request_is_complete_by_itself_and_nothing_else_is_sent() {
     });
 }
 
+//
+#[test]
+fn what_a_server_calls_itself_decides_nothing() {
+    run(async || {
+        for info in [
+            Value::Null,
+            json!(7),
+            json!({}),
+            json!({"name": 7, "version": []}),
+            json!({"name": "evil\u{1b}[2J", "version": "99", "title": ["x"]}),
+        ] {
+            let meta = json!({"io.modelcontextprotocol/serverInfo": info});
+            let of = meta.clone();
+            let peer = Peer::asked(move |request| match &*request.what() {
+                "server/discover" => typed(
+                    request,
+                    &json!({"supportedVersions": ["2026-07-28"], "capabilities": {}, "_meta": of}),
+                ),
+                "tools/list" => typed(request, &json!({"tools": [{"name": "echo"}], "_meta": of})),
+                _ => typed(request, &json!({"content": [], "_meta": of})),
+            })
+            .await;
+            let seen = Seen::default();
+            let hub = seen.hub();
+            peer.connect(&hub, "p").await;
+            assert_eq!(hub.call_tool("echo", ()).await.unwrap(), Value::Null);
+            assert_eq!(seen.warnings(), [""; 0], "{meta}");
+        }
+    });
+}
+
 /// A call whose reply has begun, or has not.
 struct Running {
     hub: AgentHubClient,

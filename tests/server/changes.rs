@@ -277,22 +277,32 @@ async fn a_session_whose_stream_went_makes_room() {
 
 #[tokio::test]
 async fn a_hub_follows_the_tools_of_a_server() {
-    let server = dynamic();
-    let hub = AgentHubClient::builder().build();
-    // In the other era nothing is followed yet.
-    testing::connect_memory(&hub, "p", &server)
-        .era(Era::Legacy)
-        .await
-        .unwrap();
-    add(&server, "new").unwrap();
-    soon(async {
-        while hub.find_tool("new").is_none() {
-            tokio::task::yield_now().await;
+    for era in [Era::Legacy, Era::Modern] {
+        let server = dynamic();
+        let hub = AgentHubClient::builder().build();
+        testing::connect_memory(&hub, "p", &server)
+            .era(era)
+            .await
+            .unwrap();
+        for name in ["new", "newer"] {
+            add(&server, name).unwrap();
+            soon(async {
+                while hub.find_tool(name).is_none() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            assert_eq!(hub.call_tool(name, ()).await.unwrap(), "new");
         }
-    })
-    .await;
-    assert_eq!(hub.call_tool("new", ()).await.unwrap(), "new");
-    soon(hub.close()).await;
+        server.remove_tool("new").unwrap();
+        soon(async {
+            while hub.find_tool("new").is_some() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        soon(hub.close()).await;
+    }
 }
 
 //
@@ -347,4 +357,43 @@ async fn a_cursor_whose_tool_is_gone_is_unknown() {
     server.remove_tool("second").unwrap();
     let gone = session.post(next.to_string()).await.json().await;
     assert_eq!(gone["error"]["code"], -32602);
+}
+
+/// What a handler owns, and what it does when it goes.
+struct Goodbye(McpServer);
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        let _ = self.0.remove_tool("echo");
+    }
+}
+
+fn add_leaving(server: &McpServer, name: &str) -> agent_hub_kit::Result<()> {
+    let goodbye = Goodbye(server.clone());
+    server.add_tool(Tool::new(name), move |_: RawArgs, _: ToolContext| {
+        let _ = &goodbye;
+        async { Ok("new") }
+    })
+}
+
+#[test]
+fn a_handler_may_change_the_tools_when_it_goes() {
+    type Change = fn(&McpServer) -> agent_hub_kit::Result<()>;
+    let table: [(&str, Change); 2] = [
+        ("taken out", |server| {
+            add_leaving(server, "leaving")?;
+            server.remove_tool("leaving")
+        }),
+        ("never put in", |server| add_leaving(server, "echo")),
+    ];
+    for (case, change) in table {
+        let (told, news) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let server = dynamic();
+            let _ = change(&server);
+            let _ = told.send(server.remove_tool("echo").is_err());
+        });
+        let is_gone = news.recv_timeout(Duration::from_secs(20));
+        assert_eq!(is_gone, Ok(true), "{case}");
+    }
 }

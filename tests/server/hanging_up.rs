@@ -85,6 +85,27 @@ async fn who_hangs_up_cancels() {
 on_both_runtimes!(who_hangs_up_cancels);
 
 //
+async fn who_hangs_up_behind_much_else_cancels() {
+    let live = Live::new();
+    let served = serve(tireless(patient(), &live)).await;
+    for (accept, length) in [
+        ("application/json", 100),
+        ("application/json", 40_000),
+        ("text/event-stream", 40_000),
+    ] {
+        let mut raw = Raw::connect(served.addr).await;
+        let request = body(1, "tools/call", quiet("silent", json!({})));
+        raw.send(bytes(served.addr, &request, &[("Accept", accept)]))
+            .await;
+        live.reach(1).await;
+        raw.send("x".repeat(length)).await;
+        drop(raw);
+        live.reach(0).await;
+    }
+}
+on_both_runtimes!(who_hangs_up_behind_much_else_cancels);
+
+//
 async fn who_stops_sending_has_hung_up() {
     let live = Live::new();
     let served = serve(tireless(patient(), &live)).await;

@@ -3,8 +3,8 @@
 use agent_hub_kit::{Error, McpServerBuilder, RawArgs, Tool, ToolContext};
 use serde_json::{Value, json};
 
-use crate::fixture::{builder, serve};
-use crate::stated::{ask_with, quiet};
+use crate::fixture::{builder, post, serve};
+use crate::stated::{VERSION, ask_with, body, quiet};
 
 /// A tool that is told where to work, by a text, a number and a flag.
 fn routed(builder: McpServerBuilder) -> McpServerBuilder {
@@ -55,6 +55,22 @@ async fn an_argument_and_its_header_say_the_same() {
             false,
         ),
         (all, vec![REGION, REGION, SHARD, DRY], false),
+        (
+            json!({"region": "a, b"}),
+            vec![("Mcp-Param-Region", "a"), ("Mcp-Param-Region", "b")],
+            false,
+        ),
+        // Not wrapped, so that it is no text to HTTP; and what stands for such.
+        (
+            json!({"region": "é"}),
+            vec![("Mcp-Param-Region", "é")],
+            false,
+        ),
+        (
+            json!({"region": "\u{fffd}"}),
+            vec![("Mcp-Param-Region", "é")],
+            false,
+        ),
         (json!({}), vec![REGION], false),
         (
             json!({"region": "世界"}),
@@ -95,6 +111,36 @@ async fn an_argument_and_its_header_say_the_same() {
     let session = served.session().await;
     let result = session.result("routed", json!({"region": "x"})).await;
     assert_eq!(result["content"][0]["text"], r#"{"region":"x"}"#);
+}
+
+// Covers R-1404.
+#[tokio::test]
+async fn a_name_stands_once_and_as_text() {
+    let server = ["a, b", "\u{fffd}"]
+        .into_iter()
+        .fold(builder(), |builder, name| {
+            let tool = Tool::new(name).allow_any_name();
+            builder.tool(tool, async |_: RawArgs, _: ToolContext| Ok("ran"))
+        });
+    let served = serve(server).await;
+    let table = [
+        ("a, b", vec!["a, b"], 200),
+        ("a, b", vec!["a", "b"], 400),
+        ("a, b", vec!["a, b", "a, b"], 400),
+        ("\u{fffd}", vec!["=?base64?77+9?="], 200),
+        ("\u{fffd}", vec!["é"], 400),
+    ];
+    for (name, sent, status) in table {
+        let mut headers = vec![VERSION, ("Mcp-Method", "tools/call")];
+        headers.extend(sent.iter().map(|value| ("Mcp-Name", *value)));
+        let call = body("n", "tools/call", quiet(name, json!({})));
+        let mut answer = post(served.addr, &headers, call).await;
+        let message = answer.json().await;
+        assert_eq!(answer.head.status, status, "{name} {sent:?}: {message}");
+        if status == 400 {
+            assert_eq!(message["error"]["code"], -32020, "{name} {sent:?}");
+        }
+    }
 }
 
 // Covers R-1404.

@@ -450,6 +450,18 @@ async fn every_page_says_how_long_it_may_be_kept() {
     assert_eq!(result, json!({"content": [{"type": "text", "text": "x"}]}));
 }
 
+//
+#[tokio::test]
+async fn a_time_to_live_is_a_number_that_every_peer_can_read() {
+    let server = builder().tools_ttl(Duration::MAX);
+    let served = serve(server).await;
+    for method in ["tools/list", "server/discover"] {
+        let message = ask(served.addr, 1, method, json!({})).await.json().await;
+        let ttl = &message["result"]["ttlMs"];
+        assert_eq!(*ttl, json!((1_u64 << 53) - 1), "{method}");
+    }
+}
+
 /// Tools that return one thing each.
 fn returning(builder: McpServerBuilder) -> McpServerBuilder {
     let array = json!({"type": "array", "items": {"type": "integer"}});
@@ -602,13 +614,14 @@ async fn equal_ids_of_many_clients_never_meet() {
     assert_eq!(soon(held).await.unwrap()["id"], 1);
 }
 
-// Covers R-1102, R-1103.
+// Covers R-508, R-1102, R-1103.
 #[tokio::test]
 async fn what_a_client_says_beside_the_rules_changes_nothing() {
     let served = serve(echo(builder())).await;
     for more in [
         json!({"io.modelcontextprotocol/logLevel": "loudest"}),
         json!({"io.modelcontextprotocol/clientInfo": 7}),
+        json!({"io.modelcontextprotocol/clientInfo": {"name": "echo-server", "version": "-1"}}),
         json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}),
         json!({"progressToken": [1]}),
     ] {

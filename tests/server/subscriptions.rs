@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use agent_hub_kit::{Limits, McpServer, RawArgs, Tool, ToolContext};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
-use crate::fixture::{Served, builder, echo, limits, on_both_runtimes, serve_built};
-use crate::raw::{Answer, message_of, soon};
-use crate::stated::{ask, ask_with, quiet, tools};
+use crate::fixture::{Live, Served, builder, echo, endless, limits, on_both_runtimes, serve_built};
+use crate::raw::{Answer, Raw, message_of, soon};
+use crate::stated::{ask, ask_with, body, bytes, quiet, streaming, tools};
 
 fn add(server: &McpServer, name: &str) {
     server
@@ -254,4 +255,51 @@ async fn a_server_that_is_told_twice_leaves_no_subscription() {
     soon(served.serving).await.unwrap().unwrap();
     // Its result, or nothing, but an end.
     soon(stream.into_raw().rest()).await;
+}
+
+/// The bytes of a POST without its body, for which the server asks.
+fn announced(served: &Served, body: &str) -> String {
+    let whole = bytes(served.addr, body, &[("Expect", "100-continue")]);
+    whole.strip_suffix(body).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_subscription_that_comes_after_the_shutdown_does_not_delay_it() {
+    let server = dynamic(|l| l.shutdown_timeout = Duration::from_secs(3600));
+    let served = serve_built(&server).await;
+    let body = body(1, "subscriptions/listen", tools());
+    let mut late = Raw::connect(served.addr).await;
+    late.send(announced(&served, &body)).await;
+    assert_eq!(late.head().await.status, 100);
+    served.handle.shutdown();
+    soon(async { while TcpStream::connect(served.addr).await.is_ok() {} }).await;
+    late.send(&body).await;
+    let mut stream = late.answer().await;
+    begun(&mut stream, &json!(1)).await;
+    assert_eq!(soon(stream.message()).await, Some(ended(&json!(1))));
+    soon(served.serving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_comes_too_late_is_told_so() {
+    let server = endless(builder(), &Live::new())
+        .limits(limits(|l| l.shutdown_timeout = Duration::ZERO))
+        .build();
+    let served = serve_built(&server).await;
+    let body = body("late", "tools/list", json!({}));
+    let mut late = Raw::connect(served.addr).await;
+    late.send(announced(&served, &body)).await;
+    assert_eq!(late.head().await.status, 100);
+    let running = streaming("endless", json!({}));
+    let mut running = ask(served.addr, 1, "tools/call", running).await;
+    served.handle.shutdown();
+    soon(running.body()).await;
+    late.send(&body).await;
+    let mut answer = late.answer().await;
+    assert_eq!(answer.head.status, 503);
+    let message = answer.json().await;
+    assert_eq!(
+        (&message["id"], &message["error"]["code"]),
+        (&json!("late"), &json!(-32603))
+    );
 }

@@ -29,6 +29,7 @@ mod mixed;
 mod queues;
 mod restarts;
 mod starting;
+mod stateless;
 mod stopping;
 
 mod raw;

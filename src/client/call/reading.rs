@@ -180,8 +180,13 @@ impl CallStream {
             connection.input(|session| session.handle_refusal(owner, status, authenticate, body));
         connection.finish(call.id);
         let (repeat, event) = match refusal {
-            Refusal::SessionLost { generation, event } => {
-                (Some(Repeat::Reopened(connection, generation)), event)
+            Refusal::SessionLost {
+                generation,
+                unless_still,
+                event,
+            } => {
+                let doubt = unless_still.zip(event.error().cloned());
+                (Some(Repeat::Reopened(connection, generation, doubt)), event)
             }
             Refusal::Mismatch(event) => {
                 let error = event.error().cloned();

@@ -14,6 +14,7 @@ use crate::client::connection::{Begun, Connection};
 use crate::client::driver::now;
 use crate::client::refresh::relist;
 use crate::error::{Error, Result};
+use crate::mcp::version::ProtocolVersion;
 use crate::session::client::CallSpec;
 use crate::session::resume::Resumption;
 
@@ -36,8 +37,9 @@ pub(super) struct Repeats {
 pub(super) enum Repeat {
     /// The tool may want other headers than when it was listed: the server said so with this.
     Relisted(Arc<Connection>, Error),
-    /// The peer lost the session of that number.
-    Reopened(Arc<Connection>, u64),
+    /// The peer lost the session of that number. Or so it seems: if it still speaks this revision,
+    /// it may have run the request, and the call ends with this.
+    Reopened(Arc<Connection>, u64, Option<(ProtocolVersion, Error)>),
     /// The server wants it again, with this beside it.
     Returned(Box<str>),
 }
@@ -96,9 +98,19 @@ impl CallStream {
                     self.after(async move { relist(&connection).await.map_err(|_| error) })
                 })
             }
-            Repeat::Reopened(connection, generation) => {
+            Repeat::Reopened(connection, generation, doubt) => {
                 let first = !std::mem::replace(&mut repeats.reopened, true);
-                first.then(|| self.after(async move { connection.reopen(generation).await }))
+                first.then(|| {
+                    self.after(async move {
+                        let reopened = connection.reopen(generation).await;
+                        match doubt {
+                            Some((version, error)) if !connection.speaks_other_than(version) => {
+                                Err(error)
+                            }
+                            _ => reopened,
+                        }
+                    })
+                })
             }
             Repeat::Returned(state) if repeats.returns < MAX_RETURNS => {
                 let delay = RETURN_DELAY * 2_u32.pow(repeats.returns);

@@ -17,6 +17,8 @@ use crate::mcp::frame::{Frame, SessionId, Verb};
 use crate::mcp::version::Era;
 use crate::transport::{BoxFuture, Media, Messages, Reply, ReplyHead, Sent};
 
+mod stateless;
+
 /// How a peer without a network answers.
 #[derive(Clone)]
 enum Answer {
@@ -179,6 +181,15 @@ fn polite(what: &str, message: &Value) -> Answer {
     };
     match what {
         "initialize" => one(json!({"protocolVersion": "2025-11-25"})),
+        "server/discover" => one(json!({
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {"listChanged": true}},
+        })),
+        "subscriptions/listen" => {
+            let error = json!({"code": -32601, "message": "no"});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            Answer::Messages(vec![body.to_string()], Then::End)
+        }
         "tools/list" => one(json!({"tools": [{"name": "t"}]})),
         _ => Answer::Status(202, ""),
     }
@@ -196,6 +207,14 @@ impl Fake {
         limits: Limits,
         script: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static,
     ) -> Self {
+        Self::connect_to(Era::Legacy, limits, script).await
+    }
+
+    async fn connect_to(
+        era: Era,
+        limits: Limits,
+        script: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let hub = AgentHubClient::builder().limits(limits.clone()).build();
         let (replies, sent) = (Replies::default(), Arc::default());
         let link = FakeLink {
@@ -206,12 +225,7 @@ impl Fake {
         let shared = hub.shared().clone();
         shared
             .connect(
-                crate::client::connect::Candidate::over(
-                    "p".into(),
-                    Box::new(link),
-                    limits,
-                    Era::Legacy,
-                ),
+                crate::client::connect::Candidate::over("p".into(), Box::new(link), limits, era),
                 crate::client::connect::Policy::default(),
             )
             .await
@@ -241,7 +255,7 @@ impl Fake {
     /// Nothing may be left once all that is under way had its time.
     async fn assert_nothing_left(&self, case: &str, cancels: usize) {
         sleep(Duration::from_secs(100)).await;
-        assert_eq!(self.leftovers(), [0; 8], "{case}: {LEFTOVERS:?}");
+        assert_eq!(self.leftovers(), [0; 9], "{case}: {LEFTOVERS:?}");
         assert_eq!(self.replies.count(), 0, "{case}: replies");
         assert_eq!(
             self.count("notifications/cancelled"),
@@ -250,7 +264,7 @@ impl Fake {
         );
     }
 
-    fn leftovers(&self) -> [usize; 8] {
+    fn leftovers(&self) -> [usize; 9] {
         let pending = self.connection.session(ClientSession::pending_count);
         let shared = self.connection.shared();
         let [outgoing, retired, ending] = shared.outgoing.counts();
@@ -263,11 +277,13 @@ impl Fake {
             shared.full.len(),
             shared.opening.len(),
             shared.listing.len(),
+            shared.listening.len(),
         ]
     }
 }
 
-const LEFTOVERS: &str = "pending, outgoing, retired, ending, inboxes, full, opening, listing";
+const LEFTOVERS: &str =
+    "pending, outgoing, retired, ending, inboxes, full, opening, listing, listening";
 
 async fn read(mut stream: CallStream) -> StreamEvent {
     let mut events = Vec::new();
@@ -557,7 +573,7 @@ async fn nothing_is_left_of_messages_that_were_pushed_out() {
     drop(streams);
     assert!(fake.connection.shared().outgoing.counts()[0] <= 2);
     sleep(Duration::from_secs(100)).await;
-    assert_eq!(fake.leftovers(), [0; 8], "{LEFTOVERS}");
+    assert_eq!(fake.leftovers(), [0; 9], "{LEFTOVERS}");
     assert_eq!(fake.replies.count(), 0);
 }
 
@@ -680,7 +696,7 @@ fn calls_that_end_in_every_way_at_once_leave_nothing() {
                     .unwrap();
             }
             let gone = async {
-                while fake.leftovers() != [0; 8] || fake.replies.count() > 0 {
+                while fake.leftovers() != [0; 9] || fake.replies.count() > 0 {
                     tokio::task::yield_now().await;
                 }
             };

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use serde_json::Value;
 
 use super::*;
 use crate::wire::jsonrpc;
@@ -358,7 +359,7 @@ fn a_version_that_is_not_spoken_is_answered_with_those_that_are() {
             panic!("one message");
         };
         let rejection = classify_line(&message).unwrap_err();
-        let data: Value = rejection.error.data.unwrap().deserialize().unwrap();
+        let data: serde_json::Value = rejection.error.data.unwrap().deserialize().unwrap();
         let expected = serde_json::json!({ "supported": ["2026-07-28"], "requested": shown });
         assert_eq!(data, expected);
     }
@@ -439,8 +440,10 @@ fn a_capability_is_declared_by_an_object() {
         ("b", false),
     ];
     for (name, expected) in table {
-        assert_eq!(stated.declares(name), expected, "{name}");
+        let needed = ["sampling".to_owned(), name.to_owned()];
+        assert_eq!(stated.lacks(&needed).is_none(), expected, "{name}");
     }
+    assert_eq!(stated.lacks(&[]), None);
 }
 
 // Covers R-1403.

@@ -15,8 +15,8 @@ use super::super::types::{
 };
 use super::super::version::ProtocolVersion;
 use super::{
-    Completion, Denial, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
-    Unopened,
+    Completion, Denial, Dialect, HttpCancel, Loss, Method, Opened, ServerWords, Stage,
+    SubscriptionWords, Unopened,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
 
@@ -75,14 +75,17 @@ impl Dialect for Legacy {
 
     /// The status says so, never a code: "Session Management" of the transport's specification. Some
     /// servers answer 400. A server of another era has codes of its own, and misses its `_meta`.
-    fn means_lost(&self, denial: &Denial<'_>) -> bool {
+    fn loss(&self, denial: &Denial<'_>) -> Option<Loss> {
         let says = |word: &str| denial.status == 400 && denial.body.to_lowercase().contains(word);
         let is_lost = denial.has_session && (denial.status == 404 || says("session"));
         let is_stranger = matches!(
             denial.code,
             Some(Code::HEADER_MISMATCH | Code::UNSUPPORTED_VERSION)
         );
-        is_lost || is_stranger || says("io.modelcontextprotocol/")
+        match is_lost || is_stranger {
+            true => Some(Loss::Sure),
+            false => says("io.modelcontextprotocol/").then_some(Loss::Likely),
+        }
     }
 
     fn mirrors_arguments(&self) -> bool {

@@ -50,8 +50,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn http_cancel(&self) -> HttpCancel;
 
     /// Whether a refusal says that the peer knows nothing of the connection any more: opening it
-    /// anew and repeating the request once may help.
-    fn means_lost(&self, denial: &Denial<'_>) -> bool;
+    /// anew and repeating the request once may help. `None` if it does not.
+    fn loss(&self, denial: &Denial<'_>) -> Option<Loss>;
 
     /// Whether a call over HTTP repeats, in headers, the arguments that its tool's schema names. A
     /// peer that finds them to differ runs nothing and says [`Code::HEADER_MISMATCH`].
@@ -169,6 +169,16 @@ pub(crate) struct Denial<'a> {
     pub(crate) body: &'a str,
     /// The request carried the id of a session.
     pub(crate) has_session: bool,
+}
+
+/// How sure it is that a peer knows nothing of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Nothing that was asked for was run.
+    Sure,
+    /// The words are a stranger's, but a tool may have chosen them too. Nothing was run if the peer
+    /// turns out to speak another revision by now.
+    Likely,
 }
 
 /// The methods that a server of this crate has.

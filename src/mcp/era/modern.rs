@@ -12,18 +12,21 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::super::frame::{Head, SessionId};
+use super::super::members::members;
 use super::super::tool::Tool;
 use super::super::types::{CacheScope, DiscoverResult, Implementation, ListenParams, ToolOutput};
 use super::super::value;
 use super::super::version::ProtocolVersion;
 use super::{
-    Completion, Denial, Dialect, HttpCancel, Method, Opened, ServerWords, Stage, SubscriptionWords,
-    Unopened, clipped,
+    Completion, Denial, Dialect, HttpCancel, Loss, Method, Opened, ServerWords, Stage,
+    SubscriptionWords, Unopened, clipped,
 };
 use crate::wire::jsonrpc::{self, Code, ErrorObject, RawJson, RequestId};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// What a subscription may ask for.
+const TOOLS: &str = "toolsListChanged";
 
 #[derive(Debug)]
 pub(super) struct Modern;
@@ -87,14 +90,15 @@ impl Dialect for Modern {
     }
 
     /// A server of another era misses its session, or the handshake.
-    fn means_lost(&self, denial: &Denial<'_>) -> bool {
+    fn loss(&self, denial: &Denial<'_>) -> Option<Loss> {
         let body = denial.body.to_lowercase();
         let misses = ["initialize", "session"]
             .iter()
             .any(|word| body.contains(word));
         match denial.code {
-            Some(Code::UNSUPPORTED_VERSION) => true,
-            _ => matches!(denial.status, 400 | 404 | 422) && misses,
+            Some(Code::UNSUPPORTED_VERSION) => Some(Loss::Sure),
+            _ if matches!(denial.status, 400 | 404 | 422) && misses => Some(Loss::Likely),
+            _ => None,
         }
     }
 
@@ -220,17 +224,19 @@ impl Dialect for Modern {
         if !server.list_changed {
             return Ok(None);
         }
-        let params: ListenParams = jsonrpc::parse_params(params)?;
-        let granted = match params.notifications.get("toolsListChanged") {
-            None => false,
-            Some(Value::Bool(wanted)) => *wanted,
-            Some(_) => {
-                let text = "invalid params: toolsListChanged is not a boolean";
-                return Err(ErrorObject::new(Code::INVALID_PARAMS, text));
-            }
+        let params: ListenParams<'_> = jsonrpc::parse_params(params)?;
+        let invalid = |text| Err(ErrorObject::new(Code::INVALID_PARAMS, text));
+        let Some(asked) = members(params.notifications.get(), [TOOLS].into_iter()) else {
+            return invalid("invalid params: notifications is not an object");
+        };
+        let tools = asked.get(TOOLS).copied().flatten().map(RawValue::get);
+        let granted = match tools {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => return invalid("invalid params: toolsListChanged is not a boolean"),
         };
         let notifications = match granted {
-            true => json!({ "toolsListChanged": true }),
+            true => json!({ TOOLS: true }),
             false => json!({}),
         };
         let note = |method: &str, mut params: Value| {

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::super::call::{Returned, input_required, rpc_error};
+use super::super::call::{End, Returned, input_required, rpc_error};
 use super::super::negotiate::{Failure, Move};
 use super::super::progress::decode_progress;
 use super::super::tools::Page;
@@ -13,7 +13,7 @@ use super::{
     Asker, ClientSession, Event, Live, Named, Owner, Phase, Refusal, Step, Work, closed, early_end,
 };
 use crate::error::{Error, Place};
-use crate::mcp::era::{Completion, Denial, Opened, dialect};
+use crate::mcp::era::{Completion, Denial, Loss, Opened, dialect};
 use crate::mcp::frame::{Head, SessionId};
 use crate::wire::jsonrpc::{
     self, Code, ErrorObject, Incoming, Message, Outcome, Request, RequestId, Response,
@@ -93,20 +93,24 @@ impl ClientSession {
                     self.tell(Event::Listed {
                         id: list,
                         tools: Err(error.at(&self.place)),
-                        lost: lost(named),
+                        lost: lost(named).map(|_| named.generation),
                     });
                     Refusal::Noted
                 }
                 Some(Work::Call { call, named, .. }) => {
                     let event = call.fail(error);
                     match lost(named) {
-                        Some(generation) => Refusal::SessionLost { generation, event },
-                        None if self.means_mismatch(body) => Refusal::Mismatch(event),
+                        Some(loss) => Refusal::SessionLost {
+                            generation: named.generation,
+                            unless_still: named.version.filter(|_| loss == Loss::Likely),
+                            event,
+                        },
+                        None if self.means_mismatch(code) => Refusal::Mismatch(event),
                         None => Refusal::Call(event),
                     }
                 }
                 Some(Work::Listen { .. }) => {
-                    self.end_listen(id, may_fare_better(status, self.error_in(body).as_ref()));
+                    self.end_listen(id, may_fare_better(status, rpc.as_ref()));
                     Refusal::Noted
                 }
             },
@@ -135,8 +139,7 @@ impl ClientSession {
 
     /// Whether a refusal of a call says that its headers were not those that its tool wants: that is
     /// found out before anything runs.
-    fn means_mismatch(&self, body: &str) -> bool {
-        let code = self.error_in(body).map(|e| e.code);
+    fn means_mismatch(&self, code: Option<Code>) -> bool {
         self.mirrors() && code == Some(Code::HEADER_MISMATCH)
     }
 
@@ -207,21 +210,20 @@ impl ClientSession {
 
     fn route_response(&mut self, response: Response, owner: Owner) {
         let failed = !matches!(response.outcome, Outcome::Result(_));
+        let number = response.id.as_ref().and_then(RequestId::as_number);
+        let was_issued = number.is_some_and(|id| self.pending.was_issued(id));
         let id = match (&response.id, owner) {
             (Some(id), _) if let Some(id) = self.pending.find(id) => id,
             // An error whose id the peer could not read, or made up, belongs to the request whose
             // reply it is in. One with an id that we once used is late.
-            (id, Owner::Request(own))
-                if failed
-                    && !id
-                        .as_ref()
-                        .and_then(RequestId::as_number)
-                        .is_some_and(|id| self.pending.was_issued(id)) =>
-            {
-                own
-            }
+            (_, Owner::Request(own)) if failed && !was_issued => own,
             // On a channel that all share there is nothing else yet that it could be about.
-            (None, Owner::Nobody) if failed && let Some(question) = self.question() => question,
+            _ if failed
+                && !was_issued
+                && let Some(question) = self.question() =>
+            {
+                question
+            }
             _ => return,
         };
         match self.pending.work(id) {
@@ -238,8 +240,10 @@ impl ClientSession {
             Some(Work::Call { .. }) => {
                 if let Some(Work::Call { call, .. }) = self.pending.remove(id) {
                     self.tell(match call.end(response.outcome) {
-                        Ok(event) => Event::Call { id, event },
-                        Err(Returned { state, event }) => Event::Returned { id, state, event },
+                        End::Final(event) => Event::Call { id, event },
+                        End::Returned(Returned { state, event }) => {
+                            Event::Returned { id, state, event }
+                        }
                     });
                 }
             }
@@ -537,14 +541,13 @@ impl ClientSession {
 }
 
 impl Named {
-    /// The number of the opening, if a refusal says that the peer knows nothing of it any more.
-    fn lost(self, status: u16, code: Option<Code>, body: &str) -> Option<u64> {
-        let stranger = dialect(self.version?).means_lost(&Denial {
+    /// Whether a refusal says that the peer knows nothing of the opening any more.
+    fn lost(self, status: u16, code: Option<Code>, body: &str) -> Option<Loss> {
+        dialect(self.version?).loss(&Denial {
             status,
             code,
             body,
             has_session: self.has_session,
-        });
-        stranger.then_some(self.generation)
+        })
     }
 }

@@ -320,7 +320,7 @@ fn an_unknown_method_is_named_but_not_at_any_length() {
     }
 }
 
-//
+//
 #[test]
 fn notifications_are_never_answered() {
     let (mut session, facts) = (session(), facts());

@@ -1,20 +1,22 @@
 //! A peer that is asked what it speaks, on a clock that the test moves.
 
-use tokio::time::Instant;
-
 use super::*;
 
 /// What was sent, and how many milliseconds after the start.
 type Heard = Arc<Mutex<Vec<(String, u128)>>>;
 
+fn since(begun: Instant) -> Duration {
+    driver::now().saturating_duration_since(begun)
+}
+
 async fn connecting(
     limits: Limits,
     script: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static,
 ) -> (AgentHubClient, Result<()>, Heard) {
-    let (begun, heard) = (Instant::now(), Heard::default());
+    let (begun, heard) = (driver::now(), Heard::default());
     let noted = heard.clone();
     let noting = move |what: &str, message: &Value| {
-        let after = begun.elapsed().as_millis();
+        let after = since(begun).as_millis();
         noted.lock().unwrap().push((what.to_owned(), after));
         script(what, message)
     };
@@ -72,7 +74,7 @@ async fn a_silent_peer_is_offered_the_handshake_on_the_dot() {
 
 #[tokio::test(start_paused = true)]
 async fn asking_and_offering_take_no_longer_than_connecting_may() {
-    let begun = Instant::now();
+    let begun = driver::now();
     let (_hub, connected, heard) = connecting(limits(9_000, 5_000), |_, _| Answer::Never).await;
     let error = connected.unwrap_err();
     let Error::Connect { source, .. } = &error else {
@@ -83,7 +85,7 @@ async fn asking_and_offering_take_no_longer_than_connecting_may() {
         matches!(&**source, Error::Timeout { what: w, .. } if *w == what),
         "{error:?}"
     );
-    assert_eq!(begun.elapsed(), Duration::from_secs(9));
+    assert_eq!(since(begun), Duration::from_secs(9));
     let heard: Vec<_> = heard.lock().unwrap().clone();
     assert_eq!(
         heard,

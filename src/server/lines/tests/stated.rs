@@ -255,7 +255,7 @@ async fn all_kinds_of_requests_are_served_at_once() {
 async fn subscriptions_have_places_of_their_own() {
     let limits = Limits {
         max_subscriptions: 2,
-        max_session_calls: 1,
+        max_session_calls: 2,
         ..Limits::default()
     };
     let end = Arc::default();
@@ -268,9 +268,11 @@ async fn subscriptions_have_places_of_their_own() {
         client.send(listen(3)).await;
         expect_error(client, 3, -32603).await;
         // Refused, it is not in flight: its id is free.
-        let call = json!({"name": "held", "arguments": {}, "_meta": {"progressToken": 3}});
-        client.send(stated(3, "tools/call", call)).await;
-        assert_eq!(client.read().await["method"], "notifications/progress");
+        for id in [3, 7] {
+            let call = json!({"name": "held", "arguments": {}, "_meta": {"progressToken": id}});
+            client.send(stated(id, "tools/call", call)).await;
+            assert_eq!(client.read().await["method"], "notifications/progress");
+        }
         client.send(stated(4, "tools/call", quiet("echo"))).await;
         expect_error(client, 4, -32603).await;
         // What is not granted takes none, and is over.
@@ -291,12 +293,39 @@ async fn subscriptions_have_places_of_their_own() {
             (&first["method"], subscription(&first)),
             (&json!(ACKNOWLEDGED), &json!(6))
         );
-        end.notify_one();
-        assert_eq!(client.read().await["id"], 3);
+        for id in [3, 7] {
+            end.notify_one();
+            assert_eq!(client.read().await["id"], id);
+        }
         client.output.shutdown().await.unwrap();
         let mut ended = [client.read().await, client.read().await];
         ended.sort_by_key(|last| last["id"].as_i64());
         assert_eq!((&ended[0]["id"], &ended[1]["id"]), (&json!(2), &json!(6)));
+    })
+    .await;
+}
+
+// Covers R-1005.
+#[tokio::test]
+async fn one_client_holds_as_many_subscriptions_as_calls() {
+    let limits = Limits {
+        max_session_calls: 2,
+        ..Limits::default()
+    };
+    let server = builder().dynamic_tools(true).limits(limits).build();
+    serve_one(&server, async |client| {
+        for id in [1, 2] {
+            client.send(listen(id)).await;
+            assert_eq!(client.read().await["method"], ACKNOWLEDGED);
+        }
+        client.send(listen(3)).await;
+        expect_error(client, 3, -32603).await;
+        client.send(stated(4, "tools/call", quiet("echo"))).await;
+        assert_eq!(client.read().await["result"]["isError"], Value::Null);
+        client.send(format!("{}\n{}", cancel(1), cancel(2))).await;
+        client.send(listen(3)).await;
+        assert_eq!(client.read().await["method"], ACKNOWLEDGED);
+        client.send(cancel(3)).await;
     })
     .await;
 }

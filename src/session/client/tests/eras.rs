@@ -182,12 +182,17 @@ fn nothing_of_a_refused_question_is_left_for_the_handshake() {
 // Covers R-308, R-309.
 #[test]
 fn a_child_hears_the_handshake_after_any_answer_and_another_one_if_it_has_gone() {
-    let table: [(&str, fn(&mut ClientSession)); 4] = [
+    type Does = fn(&mut ClientSession);
+    let table: [(&str, Does); 5] = [
         ("an error", |session| {
             answered(session, 1, r#""error":{"code":-32601,"message":"no"}"#);
         }),
         ("an error for nobody", |session| {
             let stray = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what"}}"#;
+            session.handle_message(&Bytes::from_static(stray.as_bytes()), Owner::Nobody);
+        }),
+        ("an error for somebody else", |session| {
+            let stray = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32600,"message":"what"}}"#;
             session.handle_message(&Bytes::from_static(stray.as_bytes()), Owner::Nobody);
         }),
         ("a message that is too long", |session| {
@@ -304,5 +309,25 @@ fn a_refusal_by_a_server_of_the_other_era_says_that_the_connection_is_lost() {
                 "{is_stateless}, {told:?}"
             );
         }
+    }
+}
+
+// Covers R-508.
+#[test]
+fn what_a_server_is_called_decides_nothing() {
+    for info in [
+        "",
+        r#","_meta":7"#,
+        r#","_meta":{"io.modelcontextprotocol/serverInfo":[]}"#,
+        r#","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"2025-11-25","version":7}}"#,
+        r#","serverInfo":{"name":"initialize","version":""}"#,
+    ] {
+        let mut session = asking(false);
+        session.handle_head(Owner::Request(1), 200, None);
+        let result = format!(
+            r#""result":{{"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}}{info}}}"#
+        );
+        assert_eq!(answered(&mut session, 1, &result), ["opened"], "{info}");
+        assert_eq!(session.opened().unwrap().version.as_str(), "2026-07-28");
     }
 }

@@ -424,12 +424,13 @@ impl Driver {
                 let Some(call) = self.pick(of) else { return };
                 let owner = Owner::Request(call.id);
                 match self.session.handle_refusal(owner, status, None, body) {
-                    Refusal::Call(event) => self.deliver(call.id, &event),
+                    Refusal::Call(event) | Refusal::SessionLost { event, .. } => {
+                        self.deliver(call.id, &event);
+                    }
                     Refusal::Mismatch(event) => {
                         assert!(self.kind.stateless);
                         self.deliver(call.id, &event);
                     }
-                    Refusal::SessionLost { event, .. } => self.deliver(call.id, &event),
                     Refusal::Noted => assert!(self.is_over(call.id)),
                 }
             }

@@ -14,7 +14,9 @@ fn refused(
         Refusal::Call(event) => told(&event),
         Refusal::Mismatch(event) => format!("list again, else {}", told(&event)),
         Refusal::Noted => "noted".to_owned(),
-        Refusal::SessionLost { generation, event } => {
+        Refusal::SessionLost {
+            generation, event, ..
+        } => {
             format!("lost {generation}, else {}", told(&event))
         }
     }

@@ -19,8 +19,9 @@ fn discovered(is_shared: bool) -> ClientSession {
 fn written(frame: &Frame) -> (String, String) {
     assert_eq!(frame.verb, Verb::Post);
     let mut headers = Vec::new();
-    let mut write = |name: &str, value: &str| headers.push(format!("{name}: {value}"));
-    frame.head.write(|name, value| write(name, value));
+    frame
+        .head
+        .write(|name, value| headers.push(format!("{name}: {value}")));
     let body = std::str::from_utf8(&frame.body).unwrap();
     (body.to_owned(), headers.join(", "))
 }

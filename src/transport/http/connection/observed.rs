@@ -30,8 +30,8 @@ pub(super) struct Observed<Io> {
     is_awaited: bool,
 }
 
-/// How much of the next requests is read while one runs, so that the end behind it is seen. A
-/// client that sends more than this ahead and hangs up is noticed by the next write.
+/// How much of the next requests is read while one runs, so that the end behind it is seen. For a
+/// client that sends more than this ahead, patience is short.
 const MAX_AHEAD_BYTES: usize = 16 * 1024;
 
 impl<Io> Observed<Io> {
@@ -87,6 +87,7 @@ impl<Io: AsyncRead + Unpin> Observed<Io> {
             }
             self.ahead.extend_from_slice(buf.filled());
         }
+        self.note_ahead();
         Ok(())
     }
 
@@ -98,7 +99,12 @@ impl<Io: AsyncRead + Unpin> Observed<Io> {
         if self.ahead.is_empty() {
             self.ahead = Vec::new();
         }
+        self.note_ahead();
         count > 0
+    }
+
+    fn note_ahead(&self) {
+        self.state.note_ahead(self.ahead.len() >= MAX_AHEAD_BYTES);
     }
 }
 

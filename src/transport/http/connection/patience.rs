@@ -5,6 +5,7 @@
 //! | a request's head | `header_read_timeout` | the accept, or the head's first byte |
 //! | the next request | `idle_connection_timeout` | the last byte written |
 //! | the request's body, its exchange, the answer's next bytes | none here | |
+//! | the same, and more was sent ahead than is read ahead | `CROWDED_TIMEOUT` | then, or the last byte written |
 //! | the reader | `stalled_reader_timeout` | the last byte taken |
 //! | the client to hang up | `LINGER_TIMEOUT` | the close |
 //!
@@ -26,6 +27,10 @@ use crate::limits::Limits;
 /// round trip, short enough for a shutdown.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Time for the answer to a request behind which so much was sent that the end behind it cannot be
+/// seen: enough for short requests that were all sent at once. After it the client counts as gone.
+const CROWDED_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// What the parts of one connection tell each other. They are polled in turn, by one task; atomics
 /// are the cheapest way to say so to the compiler.
 #[derive(Debug, Default)]
@@ -35,6 +40,8 @@ pub(super) struct State {
     is_blocked: AtomicBool,
     /// Bytes were written since `Patience` looked.
     has_written: AtomicBool,
+    /// There is no room to read more ahead.
+    is_crowded: AtomicBool,
     /// The head that is being read says its body's length in two ways.
     is_ambiguous: AtomicBool,
     /// A request was answered that was not read to its end.
@@ -100,6 +107,10 @@ impl State {
         }
     }
 
+    pub(super) fn note_ahead(&self, is_full: bool) {
+        self.is_crowded.store(is_full, Relaxed);
+    }
+
     pub(super) fn note_flush(&self, outcome: &Poll<io::Result<()>>) {
         self.is_blocked.store(outcome.is_pending(), Relaxed);
     }
@@ -119,6 +130,7 @@ impl State {
             _ if self.is_blocked.load(Relaxed) => Wait::Reader,
             FRESH | HEAD => Wait::Head,
             IDLE => Wait::Request,
+            _ if self.is_crowded.load(Relaxed) => Wait::Room,
             _ => Wait::Nothing,
         }
     }
@@ -132,6 +144,7 @@ enum Wait {
     Nothing,
     Reader,
     Request,
+    Room,
 }
 
 /// Ends a connection that waits for too long.
@@ -172,6 +185,7 @@ impl<'a> Patience<'a> {
                 Wait::Nothing => None,
                 Wait::Reader => Some(self.limits.stalled_reader_timeout),
                 Wait::Request => Some(self.limits.idle_connection_timeout),
+                Wait::Room => Some(CROWDED_TIMEOUT),
             };
             self.due = bound.map(from_now);
         }

@@ -260,11 +260,13 @@ async fn a_disconnect_is_noticed_behind_what_was_sent_ahead() {
     let next = post("{}");
     let head = next.split_once("{}").unwrap().0;
     let much = format!("{next}{next}{}", post(&"x".repeat(10_000)));
+    let too_much = post(&"x".repeat(60_000));
     for (case, ahead) in [
         ("half a head", &next[..10]),
         ("a head", head),
         ("all of the next", &next),
         ("several", &much),
+        ("more than is read ahead", &too_much),
     ] {
         for at_once in [true, false] {
             let (service, mut drops) = service_and_drops(&limits(), |_| None);
