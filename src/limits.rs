@@ -70,6 +70,8 @@ pub struct Limits {
     /// twice as long. Default 1 s.
     pub resume_delay: Duration,
     /// The longest that such a wait grows. Default 30 s; a server may ask for more, up to 5 min.
+    /// Also the longest pause between two lists of a server whose tools change at each look; the
+    /// first ones are 250 ms.
     pub max_resume_delay: Duration,
     /// How long a full queue of a call over stdio may stay unread. Meanwhile nothing more is read
     /// from that child, then the call ends. Default 5 s.

@@ -143,7 +143,8 @@ impl CallStream {
     }
 
     /// The longest that the whole call may take, connection and all. None by default: agents may
-    /// think for hours. It counts also while nobody reads.
+    /// think for hours. It counts also while nobody reads; a server that is told by hanging up then
+    /// learns of it when the stream is polled again or dropped.
     pub fn timeout(mut self, after: Duration) -> Self {
         self.wanted.timeout = Some(after);
         self

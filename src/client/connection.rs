@@ -155,6 +155,8 @@ impl Connection {
                 Ok((connection, tools))
             }
             Err(e) => {
+                // Also if it took too long.
+                connection.forget();
                 // A session may be open already: say goodbye to it.
                 connection.close().await;
                 Err(e)
@@ -405,8 +407,9 @@ impl Connection {
                 Err(late)
             }
         };
-        if opened.is_ok() {
-            self.remember();
+        match &opened {
+            Ok(()) => self.remember(),
+            Err(_) => self.forget(),
         }
         opened.map_err(Error::without_place)
     }
@@ -418,6 +421,13 @@ impl Connection {
             (self.hub.upgrade(), self.link.peer(), found)
         {
             hub.known().add(peer, version);
+        }
+    }
+
+    /// A connection that comes after this one asks the peer again, which may be another by now.
+    fn forget(&self) {
+        if let Some((hub, peer)) = self.hub.upgrade().zip(self.link.peer()) {
+            hub.known().forget(peer);
         }
     }
 

@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::event_queue::EventQueue;
 use super::follow::{Followed, follow};
 use super::outgoing::{Outgoing, Over, Room};
-use super::refresh::refresh;
+use super::refresh::{Pace, refresh};
 use super::resume::{Resumed, resume};
 use crate::error::Error;
 use crate::session::client::{Owner, Step, early_end};
@@ -44,7 +44,7 @@ async fn run(connection: Arc<Connection>) {
     // What is asked for an answer, and what the peer is only told. Neither waits for the other, and
     // the end waits for what is told alone.
     let (mut asked, mut told) = (JoinSet::new(), JoinSet::new());
-    let mut refreshes = JoinSet::new();
+    let (mut refreshes, mut pace) = (JoinSet::new(), Pace::default());
     let (mut followed, mut following) = (Followed::default(), JoinSet::new());
     let mut sweeps = interval(SWEEP_INTERVAL);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -77,7 +77,8 @@ async fn run(connection: Arc<Connection>) {
             }
         }
         if refreshes.is_empty() && connection.take_stale() {
-            refreshes.spawn(refresh(connection.clone()));
+            let pause = pace.begin(now(), connection.limits.max_resume_delay);
+            refreshes.spawn(refresh(connection.clone(), pause));
         }
         if followed.is_due(&connection) {
             following.abort_all();
@@ -89,7 +90,7 @@ async fn run(connection: Arc<Connection>) {
             Some(_) = asked.join_next() => {}
             Some(_) = told.join_next() => {}
             () = channel.read(&connection) => {}
-            Some(_) = refreshes.join_next() => {}
+            Some(_) = refreshes.join_next() => pace.handle_end(now()),
             Some(_) = following.join_next() => {}
             () = until(deadline) => connection.input(|session| session.handle_timeout(now())),
             _ = sweeps.tick() => connection.link.sweep(),

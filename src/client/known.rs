@@ -29,11 +29,16 @@ impl Known {
 
     /// Remembers a finding; one beyond the bound takes the place of the oldest.
     pub(super) fn add(&mut self, peer: u64, version: ProtocolVersion) {
-        self.found.retain(|(known, _)| *known != peer);
+        self.forget(peer);
         self.found.push_back((peer, version));
         if self.found.len() > self.max {
             self.found.pop_front();
         }
+    }
+
+    /// A finding led to nothing.
+    pub(super) fn forget(&mut self, peer: u64) {
+        self.found.retain(|(known, _)| *known != peer);
     }
 }
 
@@ -55,6 +60,9 @@ mod tests {
         assert_eq!((known.find(1), known.find(2)), (Some(new), Some(old)));
         known.add(3, new);
         assert_eq!((known.find(1), known.find(2)), (Some(new), None));
+        known.forget(2);
+        known.forget(3);
+        assert_eq!((known.find(1), known.find(3)), (Some(new), None));
         let mut none = Known::new(0);
         none.add(1, old);
         assert_eq!(none.find(1), None);

@@ -239,8 +239,8 @@ fn agrees(
             quoted(body)
         )),
     };
-    if let Some(header) = head.repeated {
-        return Err(format!("{header} was sent twice"));
+    if head.repeated {
+        return Err("Mcp-Method or Mcp-Name was sent twice".to_owned());
     }
     same("MCP-Protocol-Version", head.version.as_deref(), version)?;
     same("Mcp-Method", head.method.as_deref(), &request.method)?;

@@ -24,8 +24,8 @@ pub(crate) struct Head {
     pub(crate) method: Option<Box<str>>,
     /// `Mcp-Name`: what that method is about, such as the name of a tool.
     pub(crate) name: Option<Box<str>>,
-    /// Which of these two came more than once, if one did.
-    pub(crate) repeated: Option<&'static str>,
+    /// One of these two came more than once.
+    pub(crate) repeated: bool,
     /// `Mcp-Param-*`: arguments of a tool, with the names of their headers. As they came, one that
     /// came twice included, or ready to be written.
     pub(crate) params: Vec<(Box<str>, Box<str>)>,

@@ -61,14 +61,8 @@ impl Head {
                 PROTOCOL_VERSION => {
                     head.version = join(head.version.take().map(Box::from), value).map(Into::into);
                 }
-                METHOD => {
-                    let first = head.method.replace(value.into());
-                    head.repeated = head.repeated.or(first.map(|_| "Mcp-Method"));
-                }
-                NAME => {
-                    let first = head.name.replace(value.into());
-                    head.repeated = head.repeated.or(first.map(|_| "Mcp-Name"));
-                }
+                METHOD => head.repeated |= head.method.replace(value.into()).is_some(),
+                NAME => head.repeated |= head.name.replace(value.into()).is_some(),
                 SESSION_ID if value.is_empty() => {}
                 SESSION_ID => {
                     let first = *session_id.get_or_insert(value);
@@ -169,10 +163,10 @@ mod tests {
         let read = Head::read(params.into_iter().chain([("accept", "x")]));
         assert_eq!(read.params, params.map(|(n, v)| (n.into(), v.into())));
         let table = [
-            (&[(METHOD, "ping"), (NAME, "x")][..], None),
-            (&[(METHOD, "ping"), (METHOD, "ping")], Some("Mcp-Method")),
-            (&[(METHOD, ""), (METHOD, "ping")], Some("Mcp-Method")),
-            (&[(NAME, ""), (NAME, "x")], Some("Mcp-Name")),
+            (&[(METHOD, "ping"), (NAME, "x")][..], false),
+            (&[(METHOD, "ping"), (METHOD, "ping")], true),
+            (&[(METHOD, ""), (METHOD, "ping")], true),
+            (&[(NAME, ""), (NAME, "x")], true),
         ];
         for (sent, repeated) in table {
             let read = Head::read(sent.iter().copied());

@@ -20,7 +20,7 @@ pub enum Era {
     /// connected first, and one that leaves the question unanswered
     /// [`Limits::discover_timeout`](crate::Limits::discover_timeout); a child process that ends at
     /// the question is started once more. What was found out is doubted when the server turns out
-    /// to speak the other era.
+    /// to speak the other era, and forgotten when a connect fails.
     #[default]
     Auto,
     /// The handshake revisions, 2024-11-05 to 2025-11-25. Nothing else is tried, so a server that

@@ -142,7 +142,7 @@ impl HttpHost {
 
     /// Answers a request that stands for itself. It is its own session, which ends with the answer
     /// and so when nobody reads that any more.
-    async fn alone(&self, message: Message, stated: &Stated, accept: Accept) -> Outbound {
+    async fn alone(&self, message: Message, stated: Stated, accept: Accept) -> Outbound {
         let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None, None));
         let id = match &message {
             Message::Request(request) => Some(request.id.clone()),
@@ -155,7 +155,10 @@ impl HttpHost {
         }
         let admit = |call: &CallRequest| self.host.admit(call, Framing::Sse, accept.sse);
         let offer = self.host.offer();
-        match session.handle_message(message, Some(stated), &offer.facts, admit) {
+        let step = session.handle_message(message, Some(&stated), &offer.facts, admit);
+        // It is a part of the request, which goes before the call begins to wait.
+        drop(stated);
+        match step {
             Step::Over => over(),
             Step::Run(call, begun) => {
                 let alone = Some(session.clone());
@@ -385,7 +388,7 @@ impl Exchange for HttpHost {
                     Step::Settled(reaction) => self.settled(reaction, accept, Some(&session)),
                 }
             }
-            (Route::Stated(stated), message) => self.alone(message, &stated, accept).await,
+            (Route::Stated(stated), message) => self.alone(message, stated, accept).await,
             (Route::Nowhere | Route::Open(_), _) => outbound(202, OutboundBody::Empty),
         }
     }
@@ -511,3 +514,6 @@ impl fmt::Debug for HttpHost {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

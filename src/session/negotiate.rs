@@ -7,7 +7,7 @@
 //!
 //! At most four openings are tried for one connection: the question, the question again if the
 //! peer wants it repeated, one handshake, and a question after a handshake that the peer refuses
-//! as one who does not shake hands.
+//! as one who does not shake hands, or was too slow to be asked before.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,6 +50,8 @@ struct Failed {
     error: Error,
     /// If the other one fails too, this is the error to tell.
     decides: bool,
+    /// It was not answered in time, as by a peer that is slow to start.
+    is_silence: bool,
 }
 
 /// What to do next.
@@ -92,6 +94,8 @@ enum Why {
     /// Whatever is tried next meets the same.
     Final,
     Gone,
+    /// There was no answer in time.
+    Silent,
     /// Nothing certain: trouble of its own, an odd answer or none.
     Unclear,
     /// The peer does not understand the opening.
@@ -210,7 +214,12 @@ impl Negotiation {
 
     /// There was no answer for so long.
     pub(crate) fn handle_silence(&mut self, after: Duration) -> Move {
-        self.fail(Why::Unclear, Error::timeout("discover_timeout", after))
+        self.fail(Why::Silent, Error::timeout("discover_timeout", after))
+    }
+
+    /// What is known of the peer led to nothing: from now on it is asked.
+    pub(crate) fn doubt(&mut self) {
+        self.known = None;
     }
 
     /// There is no answer, and none will come.
@@ -225,6 +234,10 @@ impl Negotiation {
 
     fn fail(&mut self, why: Why, error: Error) -> Move {
         let Some((step, is_fresh)) = self.next(&why) else {
+            // One that has gone would have to be started twice to be asked.
+            if !matches!(why, Why::Final | Why::Gone) {
+                self.doubt();
+            }
             return Move::Fail(self.told(error));
         };
         let decides = matches!(why, Why::Corrects) && self.step == Step::Question;
@@ -232,6 +245,7 @@ impl Negotiation {
             step: self.step,
             error,
             decides,
+            is_silence: matches!(why, Why::Silent),
         });
         Move::Open(self.opening(step, is_fresh))
     }
@@ -265,6 +279,12 @@ impl Negotiation {
             // It is not what it was.
             (Step::Handshake, Why::Corrects | Why::Unknown) if self.questions == 0 => {
                 Some((Step::Question, true))
+            }
+            // It may have been too slow to be asked, and speaks that alone.
+            (Step::Handshake, Why::Corrects | Why::Unknown)
+                if self.before.as_ref().is_some_and(|before| before.is_silence) =>
+            {
+                Some((Step::Question, false))
             }
             (Step::Handshake, _) => None,
         }

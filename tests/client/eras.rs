@@ -1,7 +1,8 @@
 //! Servers of either era over HTTP: each answer to the question, and servers that turn.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_hub_kit::{AgentHubClient, Era, Limits};
@@ -11,7 +12,7 @@ use crate::connect::chain;
 use crate::peer::{
     self, Answer, Peer, Request, empty, error, json as json_answer, polite, sse, stateless,
 };
-use crate::run;
+use crate::{read, run};
 
 fn hub() -> AgentHubClient {
     AgentHubClient::builder().build()
@@ -639,5 +640,92 @@ fn a_call_that_may_have_run_is_not_repeated_for_its_words() {
         let error = hub.call_tool("echo", ()).await.unwrap_err();
         assert!(error.to_string().contains(body), "{error}");
         assert_eq!(peer.seen_of("tools/call").len(), 1);
+    });
+}
+
+// Covers R-303.
+#[test]
+fn what_was_found_out_and_leads_to_nothing_is_forgotten() {
+    run(async || {
+        // What a server that was replaced by a stateless one says to a handshake.
+        for odd in [
+            typed("500 Internal Server Error", "text/plain", "oops"),
+            typed("200 OK", "text/html", "<html>"),
+        ] {
+            let is_new = Arc::new(AtomicBool::new(false));
+            let now = is_new.clone();
+            let peer = Peer::asked(move |request| match now.load(Ordering::SeqCst) {
+                true if &*request.what() == "initialize" => odd.clone().into(),
+                true => stateless(request),
+                false if &*request.what() == "server/discover" => empty("404 Not Found").into(),
+                false => polite(request),
+            })
+            .await;
+            let hub = peer.hub().await;
+            is_new.store(true, Ordering::SeqCst);
+            hub.reconnect_http("p", peer.url()).await.unwrap_err();
+            hub.connect_http("q", peer.url()).await.unwrap();
+            assert_eq!(hub.servers()[1].protocol_version, Some("2026-07-28"));
+        }
+    });
+}
+
+// Covers R-1211, R-1407.
+#[test]
+fn a_server_that_turns_at_random_runs_no_call_twice() {
+    run(async || {
+        let turn = AtomicUsize::new(0);
+        let runs: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+        let ran = runs.clone();
+        let peer = Peer::asked(move |request| {
+            // The same numbers each time, without an order.
+            let dice = turn
+                .fetch_add(1, Ordering::SeqCst)
+                .wrapping_mul(2_654_435_761)
+                >> 8;
+            let is_stateless = request.header("mcp-method").is_some();
+            match (!dice.is_multiple_of(4), is_stateless) {
+                (true, true) | (false, false) if &*request.what() == "tools/call" => {
+                    let call = request.json()["params"]["arguments"]["n"].to_string();
+                    *ran.lock().unwrap().entry(call).or_default() += 1;
+                    let body = error(&request.id(), -32603, "no session to initialize");
+                    match dice / 4 % 4 {
+                        0 => Answer::Last(Vec::new()),
+                        1 => typed("500 Internal Server Error", "application/json", &body).into(),
+                        2 => json_answer(&body).into(),
+                        _ if is_stateless => stateless(request),
+                        _ => polite(request),
+                    }
+                }
+                (true, true) => stateless(request),
+                (false, false) => polite(request),
+                (true, false) => {
+                    rpc("400 Bad Request", -32022, &supporting(r#"["2026-07-28"]"#)).into()
+                }
+                (false, true) => {
+                    let body = error(&json!(null), -32600, "Bad Request: Missing session ID");
+                    typed("400 Bad Request", "application/json", &body).into()
+                }
+            }
+        })
+        .await;
+        let hub = hub();
+        while hub.connect_http("p", peer.url()).await.is_err() {}
+        let calls = (0..60).map(|n| {
+            let hub = hub.clone();
+            tokio::spawn(async move {
+                let mut stream = hub.call_tool_stream("echo", json!({ "n": n }));
+                let events = read(&mut stream).await;
+                let ends = events.iter().filter(|event| event.is_terminal()).count();
+                assert_eq!(ends, 1, "{n}: {events:?}");
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        hub.close().await;
+        let runs = runs.lock().unwrap();
+        assert!(runs.len() > 20, "{runs:?}");
+        assert!(runs.values().all(|count| *count == 1), "{runs:?}");
     });
 }

@@ -291,7 +291,8 @@ fn a_call_can_be_given_up_while_its_rest_is_asked_for() {
 #[test]
 fn time_limits_hold_while_the_rest_is_asked_for() {
     run(async || {
-        const SOON: Duration = Duration::from_millis(30);
+        // Long enough for the rest to be asked for, whatever else the machine does.
+        const SOON: Duration = Duration::from_millis(300);
         for (retry, asks) in GIVEN_UP {
             for idle in [true, false] {
                 let peer = silent(retry).await;

@@ -141,6 +141,25 @@ fn what_comes_late_is_dropped_and_the_question_is_never_cancelled() {
     });
 }
 
+// Covers R-307.
+#[test]
+fn a_child_that_is_slow_to_start_and_knows_no_handshake_is_asked_again() {
+    run(async || {
+        let (heard, note) = Heard::new();
+        let hub = hub_with(|limits| limits.discover_timeout = Duration::from_millis(50));
+        let slow = r#"
+            discover() { case $lines in 1) first=$id ;; *) found ;; esac; }
+            opening() { own=$id id=$first; found; id=$own; refuse -32601; }
+        "#;
+        child::connect(&hub, &(note + slow)).await;
+        assert_eq!(version(&hub), "2026-07-28");
+        assert_eq!(
+            heard.after(0),
+            "start server/discover initialize server/discover tools/list"
+        );
+    });
+}
+
 // Covers R-309.
 #[test]
 fn a_child_that_goes_when_it_is_asked_is_started_again_and_not_asked() {

@@ -155,8 +155,7 @@ fn a_client_that_closed_its_end_is_no_error() {
         // Its stdin is open; what tells it is that it has something to say.
         raw.write(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#)
             .await;
-        raw.until_said("served").await;
-        raw.until_said("dropped").await;
+        raw.until_all_said(&["served", "dropped"]).await;
         let (_, status) = raw.end().await;
         assert!(status.success(), "{status}");
     });

@@ -104,12 +104,16 @@ impl Raw {
 
     /// Reads stderr up to this line.
     pub async fn until_said(&mut self, what: &str) {
-        loop {
-            let line = self.stderr.next_line().await.unwrap();
-            match line {
-                Some(line) if line == what => return,
-                Some(_) => {}
-                None => panic!("stderr ended without `{what}`"),
+        self.until_all_said(&[what]).await;
+    }
+
+    /// Reads stderr until each of these lines was there, in whatever order.
+    pub async fn until_all_said(&mut self, what: &[&str]) {
+        let mut missing = what.to_vec();
+        while !missing.is_empty() {
+            match self.stderr.next_line().await.unwrap() {
+                Some(line) => missing.retain(|what| *what != line),
+                None => panic!("stderr ended without {missing:?}"),
             }
         }
     }

@@ -1,5 +1,4 @@
 use bytes::Bytes;
-use serde_json::Value;
 
 use super::*;
 use crate::wire::jsonrpc;

@@ -70,8 +70,8 @@ impl ClientSession {
         authenticate: Option<&str>,
         body: &str,
     ) -> Refusal {
-        let error = self.refusal_error(status, authenticate, body);
         let rpc = self.error_in(body);
+        let error = refusal_error(status, authenticate, body, rpc.as_ref());
         let code = rpc.as_ref().map(|rpc| rpc.code);
         let lost = |named: Named| named.lost(status, code, body);
         match owner {
@@ -105,7 +105,10 @@ impl ClientSession {
                             unless_still: named.version.filter(|_| loss == Loss::Likely),
                             event,
                         },
-                        None if self.means_mismatch(code) => Refusal::Mismatch(event),
+                        // That is found out before anything runs.
+                        None if self.mirrors() && code == Some(Code::HEADER_MISMATCH) => {
+                            Refusal::Mismatch(event)
+                        }
                         None => Refusal::Call(event),
                     }
                 }
@@ -115,32 +118,6 @@ impl ClientSession {
                 }
             },
         }
-    }
-
-    /// A JSON-RPC error in the body wins over the status, whatever the status is.
-    fn refusal_error(&self, status: u16, authenticate: Option<&str>, body: &str) -> Error {
-        if !matches!(status, 401 | 403)
-            && let Some(e) = self.error_in(body)
-        {
-            return rpc_error(e);
-        }
-        const MAX_EXCERPT_CHARS: usize = 300;
-        let mut detail: String = body.chars().take(MAX_EXCERPT_CHARS).collect();
-        if let Some(authenticate) = authenticate {
-            let challenge: String = authenticate.chars().take(MAX_EXCERPT_CHARS).collect();
-            detail = format!("WWW-Authenticate: {challenge}");
-        }
-        Error::Http {
-            place: Place::default(),
-            status,
-            detail: detail.into(),
-        }
-    }
-
-    /// Whether a refusal of a call says that its headers were not those that its tool wants: that is
-    /// found out before anything runs.
-    fn means_mismatch(&self, code: Option<Code>) -> bool {
-        self.mirrors() && code == Some(Code::HEADER_MISMATCH)
     }
 
     /// The JSON-RPC error that a refusal holds.
@@ -293,7 +270,9 @@ impl ClientSession {
     fn handle_agreed(&mut self, opened: Opened, session: Option<SessionId>) {
         self.dialect = dialect(opened.version);
         let session = session.filter(|_| self.dialect.has_sessions());
-        self.last_session.clone_from(&session);
+        if session.is_some() {
+            self.last_session.clone_from(&session);
+        }
         let meta = self.dialect.request_meta(opened.version, &self.client);
         self.phase = Phase::Confirming(Live {
             opened,
@@ -452,9 +431,10 @@ impl ClientSession {
                             ..
                         }
                     );
-                    let failure = match replied {
-                        true => Failure::Answerless,
-                        false => Failure::Unsent,
+                    let failure = match error {
+                        Error::Timeout { .. } => Failure::Answerless,
+                        _ if replied => Failure::Answerless,
+                        _ => Failure::Unsent,
                     };
                     let next = self.negotiation.handle_failure(error, failure);
                     self.go_on(next);
@@ -502,6 +482,7 @@ impl ClientSession {
         if let Phase::Opening { id, .. } = self.phase
             && self.pending.remove(id).is_some()
         {
+            self.negotiation.doubt();
             self.fail_opening(error.clone());
         }
         self.handle_lost(error);
@@ -537,6 +518,28 @@ impl ClientSession {
         if owner == Owner::Confirmation {
             self.confirmed();
         }
+    }
+}
+
+/// A JSON-RPC error in the body wins over the status, except where that is about who we are.
+fn refusal_error(
+    status: u16,
+    authenticate: Option<&str>,
+    body: &str,
+    rpc: Option<&ErrorObject>,
+) -> Error {
+    const MAX_EXCERPT_CHARS: usize = 300;
+    let excerpt = |text: &str| -> String { text.chars().take(MAX_EXCERPT_CHARS).collect() };
+    match (rpc, authenticate) {
+        (Some(rpc), _) if !matches!(status, 401 | 403) => rpc_error(rpc.clone()),
+        (_, challenge) => Error::Http {
+            place: Place::default(),
+            status,
+            detail: match challenge {
+                Some(challenge) => format!("WWW-Authenticate: {}", excerpt(challenge)).into(),
+                None => excerpt(body).into(),
+            },
+        },
     }
 }
 

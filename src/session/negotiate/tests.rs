@@ -459,6 +459,44 @@ fn what_is_known_is_tried_first_and_found_out_anew_if_it_is_contradicted() {
     }
 }
 
+// Covers R-303.
+#[test]
+fn what_is_known_and_leads_to_nothing_is_asked_for_the_next_time() {
+    for does in [
+        Answers(r#""error":{"code":-32603,"message":"boom"}"#),
+        Refuses(500, ""),
+        Refuses(200, "<html>"),
+        Ends,
+    ] {
+        let mut negotiation = Negotiation::new(Era::Auto, OLD);
+        story(&mut negotiation, &[does]);
+        assert_eq!(negotiation.found(), None, "{does:?}");
+        let again = story(&mut negotiation, &[DISCOVERED]).join(" > ");
+        assert_eq!(again, "discover? > 2026-07-28", "{does:?}");
+    }
+    // It was not there to say anything, or is in trouble.
+    for does in [Refuses(401, ""), Unreachable, Exits] {
+        let mut negotiation = Negotiation::new(Era::Auto, OLD);
+        story(&mut negotiation, &[does]);
+        assert_eq!(negotiation.found(), OLD, "{does:?}");
+    }
+}
+
+// Covers R-307.
+#[test]
+fn a_peer_that_was_too_slow_to_be_asked_is_asked_again() {
+    for refusal in [NOT_FOUND, Refuses(404, ""), Refuses(400, "")] {
+        let asked = "discover? > initialize > discover > ";
+        let peer = [Silent, refusal, DISCOVERED];
+        assert_eq!(told(Era::Auto, None, &peer), format!("{asked}2026-07-28"));
+        for last in [NOT_FOUND, Refuses(400, SAME), Ends, Exits] {
+            let story = told(Era::Auto, None, &[Silent, refusal, last]);
+            assert!(story.starts_with(asked), "{last:?}: {story}");
+            assert_eq!(story.matches(" > ").count(), 3, "{last:?}: {story}");
+        }
+    }
+}
+
 // Covers R-302, R-318, R-403.
 #[test]
 fn an_error_says_what_was_tried() {

@@ -42,6 +42,22 @@ fn stateless() -> ClientSession {
     session
 }
 
+#[test]
+fn the_last_session_stays_a_secret_where_there_are_none() {
+    const UNKNOWN: &str = r#""error":{"code":-32601,"message":"no"}"#;
+    let mut session = asking(false);
+    answered(&mut session, 1, UNKNOWN);
+    session.handle_head(Owner::Request(2), 200, session_id(SESSION));
+    answered(&mut session, 2, &initialized("2025-11-25"));
+    session.handle_head(Owner::Confirmation, 202, None);
+    assert_eq!(outputs(&mut session), ["opened"]);
+    session.open(start());
+    answered(&mut session, 3, UNKNOWN);
+    assert_eq!(answered(&mut session, 4, DISCOVERED)[0], "opened");
+    assert_eq!(session.opened().unwrap().version.as_str(), "2026-07-28");
+    assert_eq!(session.last_session(), session_id(SESSION).as_ref());
+}
+
 // Covers R-302, R-306.
 #[test]
 fn an_answer_opens_at_once_and_its_session_counts_for_nothing() {
