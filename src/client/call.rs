@@ -26,6 +26,7 @@ use super::resume::Resuming;
 use crate::error::{Error, Place, Result};
 use crate::event::{EventKind, StreamEvent};
 use crate::session::call::Call;
+use crate::session::progress::ProgressDecoder;
 use crate::session::resume::Resumption;
 use crate::transport::{BoxFuture, Messages, ReplyHead, Sent};
 use crate::wire::jsonrpc::RawJson;
@@ -102,6 +103,7 @@ struct Flight {
     connection: Arc<Connection>,
     call: Call,
     inbox: Arc<Inbox>,
+    progress: ProgressDecoder,
     resumption: Resumption,
 }
 

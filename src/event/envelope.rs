@@ -227,28 +227,32 @@ fn version_of(raw: &str) -> u64 {
 
 /// [`decode_envelope`] for a message that is shared: what it would borrow is a slice instead.
 pub(crate) fn decode_shared(message: &ByteString) -> (EventKind, Content, Option<Node>) {
-    let share = |text: Cow<'_, str>| match text {
-        Cow::Borrowed(text) => message.slice_ref(text),
-        Cow::Owned(text) => text.into(),
-    };
     let EnvelopeRef {
         kind,
         content,
         node,
         ..
     } = decode_envelope(message);
-    // The "text" of a message that is no envelope is no slice of it, but it is a known kind.
-    let kind = EventKind::known(&kind).unwrap_or_else(|| EventKind::from_shared_type(share(kind)));
     let content = match content {
         ContentRef::Null => Content::NULL,
-        ContentRef::Text(text) => Content::text(share(text)),
+        ContentRef::Text(text) => Content::text(share(message, text)),
         ContentRef::Json(raw) => Content::json(message.slice_ref(raw)),
     };
-    (
-        kind,
-        content,
-        node.map(|name| Node::from_shared(share(name))),
-    )
+    let node = node.map(|name| Node::from_shared(share(message, name)));
+    (shared_kind(message, kind), content, node)
+}
+
+/// A text that was found in `whole`: a slice of it, unless it had to be copied.
+pub(super) fn share(whole: &ByteString, text: Cow<'_, str>) -> ByteString {
+    match text {
+        Cow::Borrowed(text) => whole.slice_ref(text),
+        Cow::Owned(text) => text.into(),
+    }
+}
+
+pub(super) fn shared_kind(whole: &ByteString, name: Cow<'_, str>) -> EventKind {
+    // The "text" of a message that is no envelope is no slice of it, but it is a known kind.
+    EventKind::known(&name).unwrap_or_else(|| EventKind::from_shared_type(share(whole, name)))
 }
 
 /// Writes an event as the message of a progress notification.

@@ -6,37 +6,101 @@
 use std::borrow::Cow;
 use std::io;
 
+use memchr::memchr;
 use serde_json::Number;
 
 /// The text of a JSON string, given what stands between its quotes.
 ///
 /// An escaped surrogate without its other half becomes U+FFFD. What is no escape stays as it is.
 pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
-    let Some((clean, mut rest)) = split_at_backslash(inner) else {
+    unescape_pieces::<false>(inner)
+}
+
+/// The text of a JSON string that stands in JSON that itself stands in a JSON string: what
+/// [`unescape`] gives when it is applied twice.
+pub(crate) fn unescape_twice(inner: &str) -> Cow<'_, str> {
+    unescape_pieces::<true>(inner)
+}
+
+fn unescape_pieces<const TWICE: bool>(inner: &str) -> Cow<'_, str> {
+    if memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner);
-    };
-    // No escape is shorter than what it stands for, so this is the only allocation.
-    let mut text = String::with_capacity(inner.len());
-    text.push_str(clean);
-    loop {
-        let (escaped, after) = match read_escape(rest) {
-            Some((Escaped::Char(c), after)) => (c, after),
-            Some((Escaped::LoneSurrogate, after)) => (char::REPLACEMENT_CHARACTER, after),
-            None => ('\\', rest),
-        };
-        text.push(escaped);
-        let Some((clean, next)) = split_at_backslash(after) else {
-            text.push_str(after);
-            return Cow::Owned(text);
-        };
-        text.push_str(clean);
-        rest = next;
     }
+    // Counted first: a text of just its length needs no second allocation to be shared.
+    let mut len = 0;
+    for_each_piece::<TWICE>(inner, |piece| len += piece.len());
+    let mut text = String::with_capacity(len);
+    for_each_piece::<TWICE>(inner, |piece| text.push_str(piece));
+    Cow::Owned(text)
+}
+
+/// Gives out the text in pieces: runs that need no change, and single characters.
+fn for_each_piece<const TWICE: bool>(mut rest: &str, mut piece: impl FnMut(&str)) {
+    let mut buffer = [0; 4];
+    while let Some((clean, from_backslash)) = split_at_backslash(rest) {
+        piece(clean);
+        if let Some((text, after)) = read_usual_escape::<TWICE>(from_backslash) {
+            piece(text);
+            rest = after;
+            continue;
+        }
+        let mut chars = Unescaped(from_backslash);
+        let mut c = chars.next();
+        if TWICE
+            && c == Some('\\')
+            && let Some((escaped, after)) = read_escape(chars.clone())
+        {
+            (c, chars) = (Some(escaped.into()), after);
+        }
+        if let Some(c) = c {
+            piece(c.encode_utf8(&mut buffer));
+        }
+        rest = chars.0;
+    }
+    piece(rest);
 }
 
 fn split_at_backslash(text: &str) -> Option<(&str, &str)> {
-    let at = memchr::memchr(b'\\', text.as_bytes())?;
-    Some((text.get(..at)?, text.get(at + 1..)?))
+    text.split_at_checked(memchr(b'\\', text.as_bytes())?)
+}
+
+/// One of the escapes that texts are full of, and what follows it: the same as by the general way.
+fn read_usual_escape<const TWICE: bool>(text: &str) -> Option<(&'static str, &str)> {
+    let (letter, len) = match *text.as_bytes() {
+        [b'\\', b'\\', b'\\', letter @ (b'"' | b'\\'), ..] if TWICE => (letter, 4),
+        [b'\\', b'\\', letter @ (b'n' | b'r' | b't'), ..] if TWICE => (letter, 3),
+        [b'\\', letter, ..] if !TWICE => (letter, 2),
+        _ => return None,
+    };
+    let escaped = match letter {
+        b'"' => "\"",
+        b'\\' => "\\",
+        b'n' => "\n",
+        b'r' => "\r",
+        b't' => "\t",
+        _ => return None,
+    };
+    Some((escaped, text.get(len..)?))
+}
+
+/// The characters of a text, its escapes read. A backslash that begins none stands for itself.
+#[derive(Clone)]
+struct Unescaped<'a>(&'a str);
+
+impl Iterator for Unescaped<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        let mut chars = self.0.chars();
+        let mut c = chars.next()?;
+        if c == '\\'
+            && let Some((escaped, after)) = read_escape(chars.clone())
+        {
+            (c, chars) = (escaped.into(), after);
+        }
+        self.0 = chars.as_str();
+        Some(c)
+    }
 }
 
 /// What an escape stands for.
@@ -46,9 +110,17 @@ enum Escaped {
     LoneSurrogate,
 }
 
+impl From<Escaped> for char {
+    fn from(escaped: Escaped) -> Self {
+        match escaped {
+            Escaped::Char(c) => c,
+            Escaped::LoneSurrogate => Self::REPLACEMENT_CHARACTER,
+        }
+    }
+}
+
 /// Reads one escape, of which the backslash is gone already; gives what follows it too.
-fn read_escape(rest: &str) -> Option<(Escaped, &str)> {
-    let mut chars = rest.chars();
+fn read_escape<I: Iterator<Item = char> + Clone>(mut chars: I) -> Option<(Escaped, I)> {
     let c = match chars.next()? {
         same @ ('"' | '\\' | '/') => same,
         'b' => '\x08',
@@ -56,30 +128,29 @@ fn read_escape(rest: &str) -> Option<(Escaped, &str)> {
         'n' => '\n',
         'r' => '\r',
         't' => '\t',
-        'u' => return read_unicode_escape(chars.as_str()),
+        'u' => return read_unicode_escape(chars),
         _ => return None,
     };
-    Some((Escaped::Char(c), chars.as_str()))
+    Some((Escaped::Char(c), chars))
 }
 
-fn read_unicode_escape(rest: &str) -> Option<(Escaped, &str)> {
-    let (unit, after) = read_hex4(rest)?;
+fn read_unicode_escape<I: Iterator<Item = char> + Clone>(mut chars: I) -> Option<(Escaped, I)> {
+    let unit = read_hex4(&mut chars)?;
+    let mut after = chars.clone();
     if let 0xd800..0xdc00 = unit
-        && let Some((low @ 0xdc00..0xe000, after)) = after.strip_prefix("\\u").and_then(read_hex4)
+        && after.next() == Some('\\')
+        && after.next() == Some('u')
+        && let Some(low @ 0xdc00..0xe000) = read_hex4(&mut after)
         && let Some(c) = char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
     {
         return Some((Escaped::Char(c), after));
     }
     let escaped = char::from_u32(unit).map_or(Escaped::LoneSurrogate, Escaped::Char);
-    Some((escaped, after))
+    Some((escaped, chars))
 }
 
-/// Four hex digits. (`from_str_radix` alone would take a sign.)
-fn read_hex4(text: &str) -> Option<(u32, &str)> {
-    let (digits, after) = text.split_at_checked(4)?;
-    let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
-    let unit = u32::from_str_radix(digits, 16).ok()?;
-    hex.then_some((unit, after))
+fn read_hex4(chars: &mut impl Iterator<Item = char>) -> Option<u32> {
+    (0..4).try_fold(0, |unit, _| Some(unit << 4 | chars.next()?.to_digit(16)?))
 }
 
 /// A JSON text as a [`serde_json::Value`] can hold it: lone surrogates become `\ufffd`, a number
@@ -97,8 +168,8 @@ pub(crate) fn mend_json(raw: &str) -> Cow<'_, str> {
                 in_string = !in_string;
                 (1, None)
             }
-            b'\\' if in_string => match read_escape(rest) {
-                Some((Escaped::Char(_), after)) => (1 + rest.len() - after.len(), None),
+            b'\\' if in_string => match read_escape(rest.chars()) {
+                Some((Escaped::Char(_), after)) => (1 + rest.len() - after.as_str().len(), None),
                 Some((Escaped::LoneSurrogate, _)) => (6, Some(r"\ufffd".to_owned())),
                 None => (1, None),
             },
@@ -204,7 +275,7 @@ fn push_escape<const TWICE: bool>(out: &mut Vec<u8>, byte: u8) {
 ///
 /// Looks only as far as that byte, so that a text with many of them costs no more than its length.
 /// Words first, since most events are a token of a few bytes; then blocks.
-pub(super) fn clean_len(bytes: &[u8]) -> usize {
+pub(crate) fn clean_len(bytes: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let (head, tail) = bytes.split_at(bytes.len().min(16));
     let clean = clean_words(head);

@@ -66,7 +66,7 @@ impl EventKind {
     }
 
     /// The kind of a type that needs no copy of its name.
-    pub(super) fn known(name: &str) -> Option<Self> {
+    pub(crate) fn known(name: &str) -> Option<Self> {
         Some(match name {
             "emotion_data" => Self::EmotionData,
             "error" => Self::Error,

@@ -8,6 +8,7 @@ mod envelope;
 mod escape;
 mod kind;
 mod node;
+mod quoted;
 #[cfg(test)]
 mod samples;
 mod scan;
@@ -24,4 +25,6 @@ pub use stream_event::{Progress, StreamEvent};
 pub(crate) use envelope::{
     decode_shared, write_content_envelope, write_json_envelope, write_text_envelope,
 };
-pub(crate) use escape::{escape_into, unescape};
+pub(crate) use escape::{clean_len, escape_into, unescape, unescape_twice};
+pub(crate) use quoted::{Quoted, QuotedContent, QuotedMessage};
+pub(crate) use scan::Scanner;

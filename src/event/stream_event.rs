@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use super::quoted::QuotedMessage;
 use super::{Content, EventKind, Node};
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ enum Origin {
     /// A progress notification, with its message if it had one.
     Notification {
         progress: Progress,
-        message: Option<ByteString>,
+        message: Option<QuotedMessage>,
     },
     /// The end of the call: its result as sent, or the cause of its failure.
     End(Arc<End>),
@@ -59,7 +59,7 @@ impl StreamEvent {
         content: Content,
         node: Option<Node>,
         (number, total): (f64, Option<f64>),
-        message: Option<ByteString>,
+        message: Option<QuotedMessage>,
     ) -> Self {
         let progress = Progress { number, total };
         Self {
@@ -142,7 +142,7 @@ impl StreamEvent {
     /// `None` for a progress without a message and for a failure without a result.
     pub fn raw(&self) -> Option<Cow<'_, str>> {
         match &self.origin {
-            Origin::Notification { message, .. } => message.as_deref().map(Cow::Borrowed),
+            Origin::Notification { message, .. } => message.as_ref().map(QuotedMessage::text),
             Origin::End(end) => end.result.as_ref().map(Content::raw),
         }
     }
@@ -169,7 +169,7 @@ impl StreamEvent {
         let origin = match self.origin {
             Origin::Notification { progress, message } => Origin::Notification {
                 progress,
-                message: message.map(|text| ByteString::from(&*text)),
+                message: message.map(QuotedMessage::into_owned),
             },
             Origin::End(end) => {
                 let End { error, result } = Arc::unwrap_or_clone(end);

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use super::call::Call;
 use super::negotiate::{Negotiation, Opening};
 use super::pending::Pending;
+use super::progress::ProgressDecoder;
 use super::tools::{Listing, ToolList};
 use crate::error::{Error, Place};
 use crate::event::StreamEvent;
@@ -48,6 +49,7 @@ pub(crate) struct ClientSession {
     /// Outlives the session, since a peer may still quote it.
     last_session: Option<SessionId>,
     pending: Pending<Work>,
+    progress: ProgressDecoder,
     outputs: VecDeque<Output>,
 }
 
@@ -237,6 +239,7 @@ impl ClientSession {
         is_shared: bool,
         negotiation: Negotiation,
     ) -> Self {
+        let progress = ProgressDecoder::new(limits.max_json_depth);
         Self {
             client,
             place,
@@ -251,6 +254,7 @@ impl ClientSession {
             answered: 0,
             last_session: None,
             pending: Pending::new(),
+            progress,
             outputs: VecDeque::new(),
         }
     }

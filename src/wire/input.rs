@@ -4,6 +4,7 @@
 //! Must not know how a line ends or what it means: the decoders search, and tell what to take.
 
 use std::mem;
+use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -85,6 +86,14 @@ impl Input {
             line = mem::take(&mut self.cut);
         }
         line
+    }
+
+    /// A part of the unread bytes. What stands before it goes as well, and `tail` bytes after it.
+    pub(super) fn take(&mut self, part: Range<usize>, tail: usize) -> Bytes {
+        let mut bytes = self.unread.split_to(part.end + tail);
+        bytes.truncate(part.end);
+        bytes.advance(part.start);
+        bytes
     }
 
     /// Forgets the line that ends before the unread byte `end`, and that byte.

@@ -125,6 +125,9 @@ impl SseDecoder {
     /// are no more events, and bytes are dropped.
     pub(crate) fn next_event(&mut self) -> Result<Option<SseEvent>, Error> {
         loop {
+            if let Some(event) = self.take_usual() {
+                return Ok(Some(event));
+            }
             let unread = self.input.unread();
             if self.state == State::AfterCr
                 && let Some(first) = unread.first()
@@ -164,6 +167,34 @@ impl SseDecoder {
                 return Err(self.fail());
             }
         }
+    }
+
+    /// What servers send nearly always, if it is here whole: a line of data and a blank one, maybe
+    /// after the name of a message. All that is said of other events holds for these too.
+    fn take_usual(&mut self) -> Option<SseEvent> {
+        const HEAD: &[u8] = b"data: ";
+        if self.state != State::Line || !self.input.cut().is_empty() || self.draft.data.is_some() {
+            return None;
+        }
+        let unread = self.input.unread();
+        let (is_named, rest) = match unread.strip_prefix(EVENT_HEAD) {
+            Some(rest) => (true, rest),
+            None => (false, unread.strip_prefix(HEAD)?),
+        };
+        let len = memchr2(b'\n', b'\r', rest)?;
+        // With a bound below that, the name alone is over it.
+        let bounded = EVENT_HEAD.len().max(len) <= self.max_bytes;
+        if len == 0 || !bounded || !rest.get(len..)?.starts_with(EVENT_TAIL) {
+            return None;
+        }
+        let head = unread.len() - rest.len();
+        let data = self.input.take(head..head + len, EVENT_TAIL.len());
+        self.last_event_id.clone_from(&self.draft.id);
+        let mut name = mem::take(&mut self.draft.name);
+        if is_named {
+            name = Bytes::from_static(b"message");
+        }
+        Some(SseEvent { name, data })
     }
 
     /// Ends the body, and gives out the data that no blank line followed. The standard discards

@@ -62,7 +62,7 @@ impl CallStream {
                     }
                 }
                 State::Reading(messages, flight) => match messages.poll_next(cx) {
-                    Poll::Ready(Some(Ok(message))) => self.handle_message(&message),
+                    Poll::Ready(Some(Ok(message))) => self.handle_message(message),
                     Poll::Ready(end) => {
                         let error = end.and_then(Result::err).unwrap_or_else(early_end);
                         if let Err(e) = self.resume(error) {
@@ -222,13 +222,21 @@ impl CallStream {
         }
     }
 
-    fn handle_message(&mut self, message: &Bytes) {
-        let State::Reading(_, flight) = &self.state else {
+    fn handle_message(&mut self, message: Bytes) {
+        let State::Reading(_, flight) = &mut self.state else {
             return;
+        };
+        let message = match flight.progress.decode(message) {
+            Ok((id, event)) if id == flight.call.id => return self.receive(event),
+            Ok((id, event)) => {
+                let connection = &flight.connection;
+                return connection.input(|session| session.handle_progress(id, event));
+            }
+            Err(message) => message,
         };
         let max_depth = flight.connection.limits.max_json_depth;
         let owner = Owner::Request(flight.call.id);
-        match jsonrpc::decode(message, max_depth) {
+        match jsonrpc::decode(&message, max_depth) {
             Ok(Incoming::One(message)) => match flight.call.judge(message) {
                 Judged::Event(event) => self.receive(event),
                 Judged::Returned(returned) => self.handle_returned(returned),
@@ -242,7 +250,7 @@ impl CallStream {
             // what is for this call comes back through the inbox.
             _ => flight
                 .connection
-                .input(|session| session.handle_message(message, owner)),
+                .input(|session| session.handle_message(&message, owner)),
         }
     }
 

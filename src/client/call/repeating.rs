@@ -16,6 +16,7 @@ use crate::client::refresh::relist;
 use crate::error::{Error, Result};
 use crate::mcp::version::ProtocolVersion;
 use crate::session::client::CallSpec;
+use crate::session::progress::ProgressDecoder;
 use crate::session::resume::Resumption;
 
 /// How often a server may want a request made again, and the wait before the first time. Each
@@ -77,12 +78,14 @@ impl CallStream {
             // The task keeps the deadline, so that it holds also while nobody reads.
             connection.wake.notify_one();
         }
+        let progress = ProgressDecoder::new(connection.limits.max_json_depth);
         Ok(State::Sending(
             sent,
             Flight {
                 connection,
                 call,
                 inbox,
+                progress,
                 resumption: Resumption::default(),
             },
         ))

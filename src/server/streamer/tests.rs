@@ -48,7 +48,10 @@ fn sent(outbox: &Outbox) -> Vec<String> {
 fn event(message: &str) -> StreamEvent {
     let message = ByteString::from(message);
     let (kind, content, node) = crate::event::decode_shared(&message);
-    StreamEvent::notified(kind, content, node, (1.0, None), Some(message))
+    let mut quoted = Vec::new();
+    crate::event::escape_into(&mut quoted, &message);
+    let quoted = ByteString::try_from(quoted).unwrap();
+    StreamEvent::notified(kind, content, node, (1.0, None), Some(quoted.into()))
 }
 
 fn failure() -> StreamEvent {

@@ -13,6 +13,7 @@ use super::{
     Asker, ClientSession, Event, Live, Named, Owner, Phase, Refusal, Step, Work, closed, early_end,
 };
 use crate::error::{Error, Place};
+use crate::event::StreamEvent;
 use crate::mcp::era::{Completion, Denial, Loss, Opened, dialect};
 use crate::mcp::frame::{Head, SessionId};
 use crate::wire::jsonrpc::{
@@ -134,6 +135,9 @@ impl ClientSession {
 
     /// A message arrived, on the reply of `owner`.
     pub(crate) fn handle_message(&mut self, bytes: &Bytes, owner: Owner) {
+        if let Ok((id, event)) = self.progress.decode(bytes.clone()) {
+            return self.handle_progress(id, event);
+        }
         match jsonrpc::decode(bytes, self.limits.max_json_depth) {
             Ok(Incoming::One(message)) => self.handle_decoded(message, owner),
             Ok(Incoming::Batch(members)) => {
@@ -177,8 +181,17 @@ impl ClientSession {
             return;
         };
         let token = note.params.as_ref().and_then(decode_progress);
-        let Some((token, event)) = token else { return };
-        if let Some(id) = self.pending.find(&token)
+        if let Some((token, event)) = token
+            && let Some(id) = token.as_number()
+        {
+            self.handle_progress(id, event);
+        }
+    }
+
+    /// As [`handle_message`](Self::handle_message), for an event of the call with this id, if there is
+    /// one.
+    pub(crate) fn handle_progress(&mut self, id: i64, event: StreamEvent) {
+        if !self.is_closed()
             && let Some(Work::Call { .. }) = self.pending.work(id)
         {
             self.tell(Event::Call { id, event });

@@ -1,7 +1,11 @@
 use serde_json::value::RawValue;
 
 use super::*;
+use crate::error::Error;
+use crate::event::{self, EventKind, StreamEvent};
+use crate::wire::jsonrpc::{RawJson, RequestId};
 
+mod paths;
 mod round_trip;
 
 fn token(json: &str) -> RequestId {
@@ -388,23 +392,10 @@ fn a_message_is_an_envelope_or_a_text() {
 
 #[test]
 fn content_without_escapes_of_its_own_is_a_slice_of_the_message() {
-    for inner in [
-        "plain text without escapes",
-        r#"{\"v\":1,\"type\":\"text\",\"content\":\"plain\",\"node\":\"n\"}"#,
-    ] {
-        let json = format!(r#"{{"progressToken":1,"progress":3,"message":"{inner}"}}"#);
-        let whole = params(&json);
-        let (_, event) = decode_progress(&whole).unwrap();
-        let bytes = whole.as_str().as_bytes().as_ptr_range();
-        let text = event.text().unwrap();
-        if !inner.contains('\\') {
-            assert!(bytes.contains(&text.as_ptr()), "{inner} was copied");
-        }
-        let message = event.raw().unwrap();
-        assert!(matches!(message, std::borrow::Cow::Borrowed(_)), "{inner}");
-        assert!(
-            message.as_bytes().as_ptr_range().contains(&text.as_ptr()),
-            "{inner} was copied"
-        );
-    }
+    let whole = params(r#"{"progressToken":1,"progress":3,"message":"plain text"}"#);
+    let (_, event) = decode_progress(&whole).unwrap();
+    let bytes = whole.as_str().as_bytes().as_ptr_range();
+    assert!(bytes.contains(&event.text().unwrap().as_ptr()));
+    let message = event.raw().unwrap();
+    assert!(bytes.contains(&message.as_ptr()));
 }
