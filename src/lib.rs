@@ -95,6 +95,9 @@
 mod client;
 mod error;
 mod event;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod limits;
 mod mcp;
 #[cfg(feature = "server")]

@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 const MORE: usize = 4_000;
 
 /// Buffers that are shared by few events when the threads take turns often.
-const SLACK: f64 = 0.2;
+const SLACK: f64 = 0.1;
 
 const PLAIN: &str = "word";
 const JAPANESE: &str = "一切れ";

@@ -26,13 +26,15 @@ const FLOORS: &[(&str, u8, &str)] = &[
     ("server", 5, "error limits event image wire mcp session transport"),
     ("llm", 5, "error limits wire transport"),
     ("testing", 6, "gateway specialists"),
+    ("fuzzing", 6, ""), // drives what lies below, as tests do, and is in no build that is used
     ("gateway", 6, ""),
     ("specialists", 6, ""),
     ("bin", 6, "gateway specialists"),
 ];
-/// Where the eras are told apart, and where the user's choice of one is only passed on.
+/// Where the eras are told apart, where the user's choice of one is only passed on, and where
+/// fuzzers play the peers of both.
 const ERAS: &str =
-    "mcp/version.rs mcp/classify.rs mcp/era/ session/negotiate.rs client/config.rs bin/";
+    "mcp/version.rs mcp/classify.rs mcp/era/ session/negotiate.rs client/config.rs bin/ fuzzing/";
 const SPAWNERS: &str = "client/driver.rs server/driver.rs transport/";
 const MAX_LINES: usize = 600;
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Every check of this repository, from a fresh clone. Needs Rust with rustfmt and clippy; for the
 # interop tests Python 3.10 or newer with venv, and PyPI the first time; and for those and the
-# conformance suite Node.js with npm, and its registry the first time.
+# conformance suite Node.js with npm, and its registry the first time. --full also needs nightly Rust
+# and a C++ compiler, which the fuzzer is built with.
 #
 #   tests/run.sh                     all steps; under 12 minutes on two cores
+#   tests/run.sh --full              also the long ones: each fuzz target for FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
@@ -12,15 +14,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+full=
 case "${1:-}" in
     "") ;;
-    --full)
-        cat >&2 <<'END'
---full is reserved for the long checks: MSRV and minimal versions, fuzzing, soak.
-None of them exists yet. Run tests/run.sh without it.
-END
-        exit 2
-        ;;
+    --full) full=yes ;;
     *)
         sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' tests/run.sh >&2
         exit 2
@@ -172,6 +169,27 @@ demo() {
     [ -n "$said" ]
 }
 
+install_fuzzer() {
+    local version=0.13.2
+    cargo +nightly --version
+    if ! cargo fuzz --version 2>/dev/null | grep -qx "cargo-fuzz $version"; then
+        cargo install --locked --version "$version" cargo-fuzz
+    fi
+}
+
+# There is no unsafe code to sanitize, and without a sanitizer a fuzzer runs several times faster.
+build_fuzz_targets() {
+    cargo +nightly fuzz build --sanitizer none
+}
+
+# Begins with the seeds and with what earlier runs found. A finding lies in fuzz/artifacts then.
+fuzz() { # TARGET
+    local corpus=$PWD/fuzz/corpus/$1
+    mkdir -p "$corpus"
+    cargo +nightly fuzz run --sanitizer none "$1" "$corpus" "$PWD/fuzz/seeds/$1" -- -max_len=1024 -timeout=10 \
+        -max_total_time="${FUZZ_SECONDS:-60}" -print_final_stats=1
+}
+
 step "format" cargo fmt --check
 step "clippy" cargo clippy --all-targets --all-features -- -D warnings
 
@@ -217,6 +235,17 @@ step "documentation" docs
 step "clippy on each feature set" lint_feature_sets
 step "no HTTP where there is only stdio" no_http_in_stdio
 step "demo" demo
+
+if [ -n "$full" ]; then
+    optional=true step "install the fuzzer" install_fuzzer
+    if [ "$status" -eq 0 ]; then
+        step "build the fuzz targets" build_fuzz_targets
+        for target in $(cargo +nightly fuzz list); do
+            step "fuzz $target" fuzz "$target"
+            sed -n -E '/^stat::(number_of_executed|average_exec)/{ s/^stat::/   /; p; }' "$log"
+        done
+    fi
+fi
 
 echo
 [ "$((passed + failed))" -gt 0 ] || broken+=("no test ran")

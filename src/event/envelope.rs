@@ -4,7 +4,6 @@
 //! around it.
 
 use std::borrow::Cow;
-use std::num::{IntErrorKind, ParseIntError};
 
 use bytestring::ByteString;
 use serde::Serialize;
@@ -216,13 +215,11 @@ fn string_of(raw: &str) -> Option<Cow<'_, str>> {
 }
 
 fn version_of(raw: &str) -> u64 {
-    raw.parse().unwrap_or_else(|e: ParseIntError| {
-        if *e.kind() == IntErrorKind::PosOverflow {
-            u64::MAX
-        } else {
-            1
-        }
-    })
+    // Looked at first: parsing ends at the overflow, before what may be no digit.
+    match raw.bytes().all(|b| b.is_ascii_digit()) {
+        true => raw.parse().unwrap_or(u64::MAX),
+        false => 1,
+    }
 }
 
 /// [`decode_envelope`] for a message that is shared: what it would borrow is a slice instead.

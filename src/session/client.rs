@@ -307,7 +307,7 @@ impl ClientSession {
         matches!(owner, Owner::Request(id) if self.pending.contains(id))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn pending_count(&self) -> usize {
         self.pending.len()
     }

@@ -56,7 +56,7 @@ impl<T> Pending<T> {
         (1..self.next).contains(&id)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

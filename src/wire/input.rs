@@ -41,12 +41,7 @@ impl Input {
                 bytes.advance(1);
                 self.bom = later;
             } else {
-                // What was dropped is text that began like a mark.
-                let dropped = BOM.len() - self.bom.len();
-                self.cut = BOM
-                    .get(..dropped)
-                    .map_or_else(Bytes::new, Bytes::from_static);
-                self.bom = &[];
+                self.cut = self.take_half_mark();
             }
         }
         if self.unread.is_empty() {
@@ -111,10 +106,28 @@ impl Input {
         }
     }
 
+    /// What was dropped, if it is text that only began like a mark. The text has begun then.
+    fn take_half_mark(&mut self) -> Bytes {
+        let missing = mem::take(&mut self.bom).len();
+        let dropped = BOM.len() - missing;
+        match BOM.get(..dropped) {
+            Some(half) if missing > 0 => Bytes::from_static(half),
+            _ => Bytes::new(),
+        }
+    }
+
     /// The line that nothing ends, at the end of the input.
     pub(super) fn take_rest(&mut self) -> Bytes {
+        if !self.bom.is_empty() {
+            return self.take_half_mark();
+        }
         self.hold();
         mem::take(&mut self.cut)
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.unread.len() + self.cut.len()
     }
 
     /// Forgets all bytes.
@@ -179,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_dropped_once_and_only_at_the_start() {
-        let cases: [(&[&[u8]], &[u8]); 9] = [
+        let cases: [(&[&[u8]], &[u8]); 12] = [
             (&[b"\xEF\xBB\xBFa"], b"a"),
             (&[b"\xEF\xBB\xBF\xEF\xBB\xBFa"], b"\xEF\xBB\xBFa"),
             (&[b"a\xEF\xBB\xBF"], b"a\xEF\xBB\xBF"),
@@ -189,6 +202,9 @@ mod tests {
             (&[b"\xEFa"], b"\xEFa"),
             (&[b"", b"a"], b"a"),
             (&[b"\xEF\xBB\xBF"], b""),
+            (&[b"\xEF\xBB"], b"\xEF\xBB"),
+            (&[b"\xEF", b"\xBB"], b"\xEF\xBB"),
+            (&[], b""),
         ];
         for (pushes, rest) in cases {
             let mut input = Input::new();

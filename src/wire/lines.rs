@@ -91,6 +91,11 @@ impl LineDecoder {
         without_cr(self.input.take_rest())
     }
 
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.input.held_bytes()
+    }
+
     /// Drops what there is of a line over the cap.
     fn skip(&mut self, end: Option<usize>) {
         match end {

@@ -236,6 +236,12 @@ impl SseDecoder {
         }
     }
 
+    /// Of lines and data; name and id have bounds of their own.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.input.held_bytes() + self.draft.data_len()
+    }
+
     fn fail(&mut self) -> Error {
         self.state = State::Ended;
         self.input.clear();

@@ -103,6 +103,13 @@ fn an_envelope_has_its_parts() {
             "null",
             None,
         ),
+        (
+            r#"{"type":"a","v":99999999999999999999.5}"#,
+            1,
+            "a",
+            "null",
+            None,
+        ),
         (r#"{"type":"a","v":-1}"#, 1, "a", "null", None),
         (r#"{"type":"a","v":2.0}"#, 1, "a", "null", None),
         (r#"{"type":"a","v":"2"}"#, 1, "a", "null", None),

@@ -135,6 +135,9 @@ impl ClientSession {
 
     /// A message arrived, on the reply of `owner`.
     pub(crate) fn handle_message(&mut self, bytes: &Bytes, owner: Owner) {
+        if self.is_closed() {
+            return;
+        }
         if let Ok((id, event)) = self.progress.decode(bytes.clone()) {
             return self.handle_progress(id, event);
         }

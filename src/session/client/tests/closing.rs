@@ -43,7 +43,14 @@ fn closing_cancels_every_call_and_then_gives_the_session_up() {
     session.finish(4);
     session.handle_timeout(start() + Duration::from_secs(9));
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    assert_eq!(received(&mut session, Owner::Request(2), ping), [""; 0]);
+    // What is no message is not even warned of.
+    for late in [ping, "{", "[7]", r#"{"jsonrpc":"2.0"}"#] {
+        assert_eq!(
+            received(&mut session, Owner::Request(2), late),
+            [""; 0],
+            "{late}"
+        );
+    }
     session.close();
     assert_eq!(outputs(&mut session), [""; 0]);
 }

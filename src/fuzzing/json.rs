@@ -1,0 +1,102 @@
+//! JSON read slowly, to compare with: by serde_json, and by hand where a Rust value cannot hold
+//! what stands there.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The one JSON value that a text is, without the space around it.
+pub(super) fn json(text: &str) -> Option<&str> {
+    serde_json::from_str::<&RawValue>(text)
+        .ok()
+        .map(RawValue::get)
+}
+
+/// How deep JSON nests.
+pub(super) fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut is_quoted = false;
+    let mut chars = json.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '"' => is_quoted = !is_quoted,
+            '{' | '[' if !is_quoted => depth += 1,
+            '}' | ']' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// The text of a JSON value that is a string, U+FFFD for a lone surrogate.
+pub(super) fn text(json: &str) -> Option<String> {
+    let mut chars = json.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut units: Vec<u16> = Vec::new();
+    while let Some(c) = chars.next() {
+        let c = match c {
+            '\\' => match chars.next()? {
+                'u' => {
+                    let digits: String = chars.by_ref().take(4).collect();
+                    units.push(u16::from_str_radix(&digits, 16).ok()?);
+                    continue;
+                }
+                'b' => '\u{8}',
+                'f' => '\u{c}',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                same => same,
+            },
+            c => c,
+        };
+        units.extend_from_slice(c.encode_utf16(&mut [0; 2]));
+    }
+    Some(String::from_utf16_lossy(&units))
+}
+
+/// The members of a JSON object, in order; `None` if one has a key that is no Rust text.
+pub(super) fn members(json: &str) -> Option<Vec<(String, &str)>> {
+    let Members(members) = serde_json::from_str(json).ok()?;
+    Some(members)
+}
+
+/// The same by key; the last one of a key counts. `None` also if any of these stands twice.
+pub(super) fn unique<'a>(json: &'a str, keys: &[&str]) -> Option<HashMap<String, &'a str>> {
+    let members = members(json)?;
+    let count = |key| members.iter().filter(|(name, _)| name == key).count();
+    if keys.iter().any(|key| count(key) > 1) {
+        return None;
+    }
+    Some(members.into_iter().collect())
+}
+
+struct Members<'a>(Vec<(String, &'a str)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    members.push((key, value.get()));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
