@@ -86,7 +86,9 @@ fn a_child_that_is_started_again_is_asked_for_its_tools_again() {
         let (starts, note) = Starts::new();
         let hub = hub();
         let script = r#"
-            case $(wc -l <"$file") in 2) tools() { answer '{"tools":[{"name":"new"}]}'; } ;; esac
+            case $(wc -l <"$file") in
+                2) tools() { answer '{"tools":[{"name":"t"},{"name":"new"}]}'; } ;;
+            esac
             call() { case $line in *'"u"'*) exit 3 ;; *) text ok ;; esac; }
         "#;
         child::connect(&hub, &(note + script)).await;
@@ -95,7 +97,7 @@ fn a_child_that_is_started_again_is_asked_for_its_tools_again() {
         while hub.find_tool("new").is_none() {
             tokio::task::yield_now().await;
         }
-        assert!(hub.find_tool("t").is_none());
+        assert!(hub.find_tool("u").is_none());
         assert_eq!(starts.count(), 2);
     });
 }
