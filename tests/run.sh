@@ -4,7 +4,7 @@
 # conformance suite Node.js with npm, and its registry the first time. --full also needs nightly Rust
 # and a C++ compiler, which the fuzzer is built with.
 #
-#   tests/run.sh                     all steps; under 12 minutes on two cores
+#   tests/run.sh                     all steps
 #   tests/run.sh --full              also the long ones: each fuzz target for FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
