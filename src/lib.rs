@@ -63,9 +63,9 @@
 //!
 //! # Limits
 //!
-//! Every buffer, queue and wait has a bound, nearly all of them a field of [`Limits`]. Hitting one ends what hit it with
-//! [`Error::Limit`] or [`Error::Timeout`], and nothing else. How long a call takes is not bounded
-//! unless the caller does.
+//! Every buffer, queue and wait has a bound, nearly all of them a field of [`Limits`]. Hitting one
+//! ends what hit it with [`Error::Limit`] or [`Error::Timeout`], and nothing else. How long a call
+//! takes is not bounded unless the caller does.
 //!
 //! # Stability
 //!

@@ -1,7 +1,7 @@
 //! Runs tools: one task for each call that does not end at once.
 //!
-//! Owns what all sessions of a server share and the tasks of their calls; must not know sockets. A task never
-//! outlives its session for long, and a session never its server.
+//! Owns what all sessions of a server share and the tasks of their calls; must not know sockets. A
+//! task never outlives its session for long, and a session never its server.
 
 use std::mem;
 use std::sync::atomic::AtomicU64;
