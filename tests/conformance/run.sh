@@ -115,8 +115,9 @@ if ! install >&2; then
     exit
 fi
 
-cargo build --quiet --release --all-features --examples
-built=${CARGO_TARGET_DIR:-target}/release/examples
+# As the tests have built them, so that this builds nothing after them.
+cargo build --quiet --all-features --examples
+built=${CARGO_TARGET_DIR:-target}/debug/examples
 scratch=$(mktemp -d)
 mkfifo "$scratch/said"
 "$built/conformance_server" 0 2>"$scratch/said" </dev/null &
