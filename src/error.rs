@@ -74,6 +74,8 @@ pub enum Error {
         status: u16,
         /// A short excerpt of the body, or of the header that explains the status.
         detail: Box<str>,
+        /// How long the server asks to wait before the next try, if it was looked for and said.
+        retry_after: Option<Duration>,
     },
     /// A bound was hit.
     #[non_exhaustive]
@@ -84,6 +86,12 @@ pub enum Error {
         what: &'static str,
         /// Its value: bytes, items or milliseconds, as the field says.
         max: u64,
+    },
+    /// A language model failed that is not of this crate. Whether it may succeed later is not known.
+    #[non_exhaustive]
+    Model {
+        /// What it said.
+        source: Source,
     },
     /// The peer broke the protocol.
     #[non_exhaustive]
@@ -227,6 +235,14 @@ impl Error {
         }
     }
 
+    /// How long the server asks to wait before the next try, as far as it is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Http { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
     /// The server this error speaks of, if it is known.
     pub fn server(&self) -> Option<&str> {
         match self {
@@ -261,6 +277,16 @@ impl Error {
             place: Place::default(),
             what,
             max: max as u64,
+        }
+    }
+
+    /// What a model of somebody else's failed with; an error of ours stays what it is.
+    pub(crate) fn model(cause: Box<dyn StdError + Send + Sync>) -> Self {
+        match cause.downcast::<Self>() {
+            Ok(ours) => *ours,
+            Err(cause) => Self::Model {
+                source: cause.into(),
+            },
         }
     }
 
@@ -445,6 +471,7 @@ impl fmt::Display for Error {
                 place,
                 status,
                 detail,
+                ..
             } if detail.is_empty() => {
                 write!(f, "{place}the server answered HTTP {status}")
             }
@@ -452,6 +479,7 @@ impl fmt::Display for Error {
                 place,
                 status,
                 detail,
+                ..
             } => {
                 let detail = Quoted(detail);
                 write!(f, "{place}the server answered HTTP {status}: {detail}")
@@ -459,6 +487,7 @@ impl fmt::Display for Error {
             Self::Limit { place, what, max } => {
                 write!(f, "{place}the limit `{what}` of {max} was hit")
             }
+            Self::Model { .. } => f.write_str("the model failed"),
             Self::Protocol { place, detail } => {
                 let detail = Quoted(detail);
                 write!(f, "{place}the peer broke the protocol: {detail}")
@@ -500,6 +529,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Connect { source, .. } => Some(&**source),
+            Self::Model { source } => Some(&**source),
             Self::Transport { source, .. } => source.as_deref().map(|s| s as _),
             Self::ConnectMany { failures } => failures.first().map(|(_, e)| e as _),
             _ => None,

@@ -86,7 +86,8 @@
         feature = "server",
         feature = "http",
         feature = "stdio",
-        feature = "testing"
+        feature = "testing",
+        feature = "llm"
     )),
     allow(dead_code, unused_imports)
 )]
@@ -99,6 +100,8 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;
+#[cfg(feature = "llm")]
+mod llm;
 mod mcp;
 #[cfg(feature = "server")]
 mod server;
@@ -125,6 +128,11 @@ pub use event::{
     Progress, StreamEvent, TERMINAL_EVENT_TYPES, decode_envelope, encode_envelope,
 };
 pub use limits::Limits;
+#[cfg(feature = "llm")]
+pub use llm::{
+    ChatChunk, ChatMessage, ChatRequest, ChatSink, ChatStream, DummyLlm, FinishReason, Llm,
+    OpenAiLlm, OpenAiLlmBuilder, Role, Usage,
+};
 pub use mcp::tool::Tool;
 pub use mcp::types::{CacheScope, ContentBlock, ToolOutput};
 pub use mcp::version::Era;

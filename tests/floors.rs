@@ -35,7 +35,7 @@ const FLOORS: &[(&str, u8, &str)] = &[
 /// fuzzers play the peers of both.
 const ERAS: &str =
     "mcp/version.rs mcp/classify.rs mcp/era/ session/negotiate.rs client/config.rs bin/ fuzzing/";
-const SPAWNERS: &str = "client/driver.rs server/driver.rs transport/";
+const SPAWNERS: &str = "client/driver.rs server/driver.rs llm/blocking.rs transport/";
 const MAX_LINES: usize = 600;
 
 /// The path at `index`, seen from module `from`; of a `use` tree each branch.

@@ -555,6 +555,7 @@ fn refusal_error(
                 Some(challenge) => format!("WWW-Authenticate: {}", excerpt(challenge)).into(),
                 None => excerpt(body).into(),
             },
+            retry_after: None,
         },
     }
 }

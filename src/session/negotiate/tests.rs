@@ -46,6 +46,7 @@ fn react(negotiation: &mut Negotiation, does: Does) -> Move {
                     place: crate::error::Place::default(),
                     status,
                     detail: body.into(),
+                    retry_after: None,
                 },
             };
             negotiation.handle_refusal(status, rpc, error)

@@ -16,26 +16,16 @@ use http_body_util::Full;
 
 use super::connect::{Connector, Io, dial};
 use super::endpoint::{Endpoint, shown};
-use super::pool::Pool;
+use super::peer::{HttpPeer, media_type};
 use super::reply::{Body, BodyMessages};
-use crate::error::{Error, Place};
+use crate::error::Error;
 use crate::limits::Limits;
 use crate::mcp::frame::{Frame, SessionId, Verb};
 use crate::mcp::headers::{SESSION_ID, writes};
 use crate::transport::{BoxFuture, Link, Media, Reply, ReplyHead, Sent};
 
 /// A link to one Streamable HTTP endpoint.
-pub(crate) struct HttpLink(Arc<Shared>);
-
-struct Shared {
-    endpoint: Endpoint,
-    /// Configured headers and `Host`: on each request. They may hold credentials.
-    headers: HeaderMap,
-    secrets: Vec<Box<str>>,
-    pool: Arc<Pool>,
-    max_redirects: usize,
-    max_message_bytes: usize,
-}
+pub(crate) struct HttpLink(Arc<HttpPeer>);
 
 impl HttpLink {
     /// A link to `url`, which is used as it is, slash and query included. Nothing is sent yet.
@@ -48,10 +38,7 @@ impl HttpLink {
         limits: &Limits,
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::parse(url)?;
-        let connector = Connector::Tcp {
-            origin: endpoint.origin.clone(),
-            timeout: limits.tcp_connect_timeout,
-        };
+        let connector = Connector::tcp(&endpoint.origin, limits);
         Self::over(endpoint, connector, headers, limits)
     }
 
@@ -104,34 +91,22 @@ impl HttpLink {
         configured: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
         limits: &Limits,
     ) -> Result<Self, Error> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, endpoint.host_header.clone());
-        let mut secrets: Vec<Box<str>> = endpoint.path.query().map(Box::from).into_iter().collect();
-        for (name, mut value) in configured {
-            Self::check_headers([&name])?;
-            value.set_sensitive(true);
-            if name == header::HOST {
-                headers.insert(name, value);
-            } else {
-                secrets.extend(secrets_in(&value));
-                headers.append(name, value);
-            }
-        }
-        Ok(Self(Arc::new(Shared {
-            endpoint,
-            headers,
-            secrets,
-            pool: Arc::new(Pool::new(connector, limits)),
-            max_redirects: limits.max_redirects,
-            max_message_bytes: limits.max_client_message_bytes,
-        })))
+        let configured: Vec<_> = configured.into_iter().collect();
+        Self::check_headers(configured.iter().map(|(name, _)| name))?;
+        let peer = HttpPeer::new(endpoint, connector, configured, limits);
+        Ok(Self(Arc::new(peer)))
     }
 }
 
 impl Link for HttpLink {
     fn send(&self, frame: Frame) -> BoxFuture<'static, Result<Sent, Error>> {
-        let shared = self.0.clone();
-        Box::pin(async move { shared.send(frame).await.map(Sent::Reply) })
+        let peer = self.0.clone();
+        Box::pin(async move {
+            let (parts, body) = peer.ask(|path| request(&peer, &frame, path)).await?;
+            reply(parts, body, peer.max_message_bytes)
+                .await
+                .map(Sent::Reply)
+        })
     }
 
     fn sweep(&self) {
@@ -159,13 +134,6 @@ impl Link for HttpLink {
     }
 }
 
-/// A header's value, and the token in it if it names a scheme before.
-fn secrets_in(value: &HeaderValue) -> impl Iterator<Item = Box<str>> {
-    let text = value.to_str().unwrap_or_default();
-    let token = text.split_once(' ').map(|(_scheme, token)| token);
-    [Some(text), token].into_iter().flatten().map(Box::from)
-}
-
 impl fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpLink")
@@ -174,129 +142,78 @@ impl fmt::Debug for HttpLink {
     }
 }
 
-impl Shared {
-    async fn send(&self, frame: Frame) -> Result<Reply, Error> {
-        let mut path = self.endpoint.path.clone();
-        let mut redirects = 0;
-        loop {
-            let request = self.request(&frame, path.clone())?;
-            let (parts, answer) = self.pool.send(request, &self.endpoint.shown).await?;
-            if !is_redirect(parts.status.as_u16()) {
-                return self
-                    .reply(parts, Body::new(answer, self.pool.clone()))
-                    .await;
-            }
-            // A body that a redirect has is for browsers; what has come of it is thrown away.
-            self.pool.take_ended(answer);
-            path = self.redirect(&parts, &path, redirects)?;
-            redirects += 1;
+fn request(
+    peer: &HttpPeer,
+    frame: &Frame,
+    path: PathAndQuery,
+) -> Result<Request<Full<Bytes>>, Error> {
+    let mut request = Request::new(Full::new(frame.body.clone()));
+    *request.uri_mut() = Uri::from(path);
+    let mut headers = peer.headers.clone();
+    match frame.verb {
+        Verb::Delete => *request.method_mut() = Method::DELETE,
+        Verb::Get => {
+            *request.method_mut() = Method::GET;
+            let accept = HeaderValue::from_static("text/event-stream");
+            headers.insert(header::ACCEPT, accept);
+        }
+        Verb::Post => {
+            *request.method_mut() = Method::POST;
+            // Both forms and no wildcard: deployed servers refuse anything else. hyper adds
+            // the Content-Length.
+            let accept = HeaderValue::from_static("application/json, text/event-stream");
+            headers.insert(header::ACCEPT, accept);
+            let json = HeaderValue::from_static("application/json");
+            headers.insert(header::CONTENT_TYPE, json);
         }
     }
-
-    fn request(&self, frame: &Frame, path: PathAndQuery) -> Result<Request<Full<Bytes>>, Error> {
-        let mut request = Request::new(Full::new(frame.body.clone()));
-        *request.uri_mut() = Uri::from(path);
-        let mut headers = self.headers.clone();
-        match frame.verb {
-            Verb::Delete => *request.method_mut() = Method::DELETE,
-            Verb::Get => {
-                *request.method_mut() = Method::GET;
-                let accept = HeaderValue::from_static("text/event-stream");
-                headers.insert(header::ACCEPT, accept);
+    let mut unfit = None;
+    frame.head.write(|name, text| {
+        let value = HeaderValue::from_bytes(text.as_bytes());
+        match (HeaderName::from_bytes(name.as_bytes()), value) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                headers.insert(name, value);
             }
-            Verb::Post => {
-                *request.method_mut() = Method::POST;
-                // Both forms and no wildcard: deployed servers refuse anything else. hyper adds
-                // the Content-Length.
-                let accept = HeaderValue::from_static("application/json, text/event-stream");
-                headers.insert(header::ACCEPT, accept);
-                let json = HeaderValue::from_static("application/json");
-                headers.insert(header::CONTENT_TYPE, json);
-            }
+            _ => unfit = Some(name),
         }
-        let mut unfit = None;
-        frame.head.write(|name, text| {
-            let value = HeaderValue::from_bytes(text.as_bytes());
-            match (HeaderName::from_bytes(name.as_bytes()), value) {
-                (Ok(name), Ok(mut value)) => {
-                    value.set_sensitive(true);
-                    headers.insert(name, value);
-                }
-                _ => unfit = Some(name),
-            }
-        });
-        if let Some(name) = unfit {
-            return Err(Error::config(format!(
-                "the value for `{name}` does not fit in an HTTP header"
-            )));
-        }
-        *request.headers_mut() = headers;
-        Ok(request)
+    });
+    if let Some(name) = unfit {
+        return Err(Error::config(format!(
+            "the value for `{name}` does not fit in an HTTP header"
+        )));
     }
+    *request.headers_mut() = headers;
+    Ok(request)
+}
 
-    /// The path to ask next. Only 307 and 308 promise that method and body stay, and only the same
-    /// origin may see our headers.
-    fn redirect(
-        &self,
-        parts: &http::response::Parts,
-        from: &PathAndQuery,
-        redirects: usize,
-    ) -> Result<PathAndQuery, Error> {
-        let status = parts.status.as_u16();
-        let location = parts
-            .headers
-            .get(header::LOCATION)
-            .map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let next = location
-            .as_deref()
-            .and_then(|location| self.endpoint.follow(from, location));
-        let why = match (location.as_deref(), next) {
-            (None, _) => "a redirect that leads nowhere; check the URL".to_owned(),
-            (Some(_), Some(next)) if keeps_method(status) && redirects < self.max_redirects => {
-                return Ok(next);
-            }
-            (Some(location), Some(_)) if keeps_method(status) => format!(
-                "more than {} redirects, the last one to {}; check the URL",
-                self.max_redirects,
-                shown(location)
-            ),
-            (Some(location), _) => format!(
-                "a redirect to {}, which is not followed; if that is the right server, change \
-                 the URL to it",
-                shown(location)
-            ),
-        };
-        Err(Error::Http {
-            place: Place::default(),
+async fn reply(
+    parts: http::response::Parts,
+    mut body: Body,
+    max_bytes: usize,
+) -> Result<Reply, Error> {
+    let status = parts.status.as_u16();
+    let media = match media_type(&parts.headers) {
+        Some(media) => media,
+        None if parts.status.is_success() => body.sniff().await?,
+        None => Media::Other,
+    };
+    let session_id = parts
+        .headers
+        .get(SESSION_ID)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| SessionId::parse(text.trim()));
+    Ok(Reply {
+        head: ReplyHead {
             status,
-            detail: why.into(),
-        })
-    }
-
-    async fn reply(&self, parts: http::response::Parts, mut body: Body) -> Result<Reply, Error> {
-        let status = parts.status.as_u16();
-        let media = match media_type(&parts.headers) {
-            Some(media) => media,
-            None if parts.status.is_success() => body.sniff().await?,
-            None => Media::Other,
-        };
-        let session_id = parts
-            .headers
-            .get(SESSION_ID)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|text| SessionId::parse(text.trim()));
-        Ok(Reply {
-            head: ReplyHead {
-                status,
-                media,
-                session_id,
-                authenticate: matches!(status, 401 | 403)
-                    .then(|| joined(&parts.headers, &header::WWW_AUTHENTICATE))
-                    .flatten(),
-            },
-            messages: Box::new(BodyMessages::new(body, media, self.max_message_bytes)),
-        })
-    }
+            media,
+            session_id,
+            authenticate: matches!(status, 401 | 403)
+                .then(|| joined(&parts.headers, &header::WWW_AUTHENTICATE))
+                .flatten(),
+        },
+        messages: Box::new(BodyMessages::new(body, media, max_bytes)),
+    })
 }
 
 /// Headers that this transport, or HTTP itself, lives by.
@@ -313,26 +230,6 @@ fn is_ours(name: &HeaderName) -> bool {
         header::UPGRADE,
     ];
     OURS.contains(name) || writes(name.as_str())
-}
-
-fn is_redirect(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
-}
-
-fn keeps_method(status: u16) -> bool {
-    matches!(status, 307 | 308)
-}
-
-/// By the media type alone, its parameters ignored; `None` if none was given.
-fn media_type(headers: &HeaderMap) -> Option<Media> {
-    let value = headers.get(header::CONTENT_TYPE)?.as_bytes();
-    let essence = value.split(|byte| *byte == b';').next()?.trim_ascii();
-    Some(match essence {
-        b"" => return None,
-        _ if essence.eq_ignore_ascii_case(b"application/json") => Media::Json,
-        _ if essence.eq_ignore_ascii_case(b"text/event-stream") => Media::Sse,
-        _ => Media::Other,
-    })
 }
 
 /// All values of a header as one list, which is what repeating it means.

@@ -1,6 +1,6 @@
 //! Opens byte streams to one server.
 //!
-//! Owns name lookup and the race between a server's addresses; must not know HTTP.
+//! Owns name lookup, the race between a server's addresses and where TLS begins; must not know HTTP.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,8 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::endpoint::Origin;
+use super::endpoint::{Origin, Scheme};
+use super::tls::Tls;
 use crate::error::Error;
+use crate::limits::Limits;
 
 /// A byte stream of any kind.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -26,23 +28,46 @@ pub(super) enum Connector {
     InMemory(Box<dyn Fn() -> Result<Box<dyn Io>, Error> + Send + Sync>),
     Tcp {
         origin: Origin,
-        /// Bounds the name lookup and all attempts together.
+        /// Bounds the name lookup, all attempts and the start of TLS together.
         timeout: Duration,
+        tls: Option<Tls>,
     },
 }
 
 impl Connector {
+    pub(super) fn tcp(origin: &Origin, limits: &Limits) -> Self {
+        Self::Tcp {
+            origin: origin.clone(),
+            timeout: limits.tcp_connect_timeout,
+            tls: (origin.scheme == Scheme::Https).then(Tls::new),
+        }
+    }
+
     /// # Errors
     /// [`Error::Transport`] names host and port, and has the cause as its source.
     pub(super) async fn connect(&self) -> Result<Box<dyn Io>, Error> {
         match self {
             Self::InMemory(connect) => connect(),
-            Self::Tcp { origin, timeout } => {
-                let stream = dial(origin, *timeout, "tcp_connect_timeout").await?;
-                // Nagle's algorithm holds a small request back until the last one is
-                // acknowledged. A socket that refuses the option is dead, as its first use shows.
-                let _ = stream.set_nodelay(true);
-                Ok(Box::new(stream))
+            Self::Tcp {
+                origin,
+                timeout,
+                tls,
+            } => {
+                bounded(origin, *timeout, "tcp_connect_timeout", async {
+                    let stream = reach(origin).await?;
+                    // Nagle's algorithm holds a small request back until the last one is
+                    // acknowledged. A socket that refuses the option is dead, as its first use
+                    // shows.
+                    let _ = stream.set_nodelay(true);
+                    Ok(match tls {
+                        None => Box::new(stream) as Box<dyn Io>,
+                        Some(tls) => {
+                            let (name, port) = (origin.lookup_name(), origin.port);
+                            Box::new(tls.connect(name, port, stream).await?)
+                        }
+                    })
+                })
+                .await
             }
         }
     }
@@ -57,27 +82,31 @@ pub(super) async fn dial(
     timeout: Duration,
     what: &'static str,
 ) -> Result<TcpStream, Error> {
-    bounded(origin, timeout, what, async {
-        race(by_turns(addresses(origin).await?), TcpStream::connect).await
-    })
-    .await
+    bounded(origin, timeout, what, reach(origin)).await
+}
+
+async fn reach(origin: &Origin) -> Result<TcpStream, Error> {
+    let attempt = async { race(by_turns(addresses(origin).await?), TcpStream::connect).await };
+    attempt
+        .await
+        .map_err(|error| Error::transport_by(unreached(origin), error))
 }
 
 async fn bounded<T>(
     origin: &Origin,
     timeout: Duration,
     limit: &'static str,
-    attempt: impl Future<Output = io::Result<T>>,
+    attempt: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let (host, port) = (origin.host(), origin.port);
-    let what = || format!("could not connect to {host}:{port}");
-    match tokio::time::timeout(timeout, attempt).await {
-        Ok(opened) => opened.map_err(|error| Error::transport_by(what(), error)),
-        Err(_) => {
-            let late = Error::timeout(limit, timeout);
-            Err(Error::transport_by(what(), late))
-        }
-    }
+    let outcome = tokio::time::timeout(timeout, attempt).await;
+    outcome.unwrap_or_else(|_| {
+        let late = Error::timeout(limit, timeout);
+        Err(Error::transport_by(unreached(origin), late))
+    })
+}
+
+fn unreached(origin: &Origin) -> String {
+    format!("could not connect to {}:{}", origin.host(), origin.port)
 }
 
 /// What the resolver knows of a host. `localhost` has both loopback addresses whatever it knows
@@ -208,7 +237,7 @@ mod tests {
     async fn a_connection_that_takes_too_long_names_place_and_limit() {
         use std::error::Error as _;
         let endpoint = Endpoint::parse("http://[::1]:9/").unwrap();
-        let never = std::future::pending::<io::Result<()>>();
+        let never = std::future::pending::<Result<(), Error>>();
         let error = bounded(
             &endpoint.origin,
             Duration::from_secs(1),

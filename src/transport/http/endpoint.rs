@@ -6,6 +6,7 @@
 use http::HeaderValue;
 use http::uri::{PathAndQuery, Uri};
 
+use super::tls;
 use crate::error::Error;
 
 /// The server and the path that one link talks to.
@@ -19,12 +20,20 @@ pub(super) struct Endpoint {
     pub(super) shown: Box<str>,
 }
 
-/// Whom credentials may be sent to. The scheme is always `http`.
+/// Whom credentials may be sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
+    pub(super) scheme: Scheme,
     /// In lower case; an IPv6 address in its brackets.
     host: Box<str>,
     pub(super) port: u16,
+}
+
+/// How bytes go to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Scheme {
+    Http,
+    Https,
 }
 
 impl Endpoint {
@@ -43,11 +52,10 @@ impl Endpoint {
         let Some((scheme, _)) = url.split_once("://") else {
             return Err(bad("write it in full, as in http://127.0.0.1:8001/mcp"));
         };
-        if scheme.eq_ignore_ascii_case("https") {
-            return Err(bad("https is not supported in this build"));
-        }
-        if !scheme.eq_ignore_ascii_case("http") {
-            return Err(bad("its scheme is not http"));
+        match Scheme::parse(scheme) {
+            Some(Scheme::Http) => {}
+            Some(Scheme::Https) => tls::check().map_err(bad)?,
+            None => return Err(bad("its scheme is neither http nor https")),
         }
         let uri: Uri = url.parse().map_err(|error| bad(&format!("{error}")))?;
         let origin = Origin::of(&uri).map_err(bad)?;
@@ -66,18 +74,44 @@ impl Endpoint {
     pub(super) fn follow(&self, from: &PathAndQuery, location: &str) -> Option<PathAndQuery> {
         let location = location.split('#').next().unwrap_or_default();
         let absolute = match location.strip_prefix("//") {
-            Some(rest) => format!("http://{rest}"),
+            Some(rest) => format!("{}://{rest}", self.origin.scheme.as_str()),
             None if has_scheme(location) => location.to_owned(),
             None => return resolve(from, location).parse().ok(),
         };
         let uri: Uri = absolute.parse().ok()?;
-        let same = uri.scheme_str() == Some("http") && Origin::of(&uri).ok()? == self.origin;
-        same.then(|| path_of(&uri))
+        (Origin::of(&uri).ok()? == self.origin).then(|| path_of(&uri))
+    }
+}
+
+impl Scheme {
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Http, Self::Https]
+            .into_iter()
+            .find(|scheme| text.eq_ignore_ascii_case(scheme.as_str()))
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// Where a URL leads that names no port.
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
     }
 }
 
 impl Origin {
     fn of(uri: &Uri) -> Result<Self, &'static str> {
+        let scheme = uri
+            .scheme_str()
+            .and_then(Scheme::parse)
+            .ok_or("its scheme is neither http nor https")?;
         let authority = uri.authority().ok_or("it names no host")?;
         if authority.as_str().contains('@') {
             return Err(
@@ -93,7 +127,7 @@ impl Origin {
             return Err("there is no IPv6 address between its brackets");
         }
         let port = match authority.as_str().get(host.len()..) {
-            None | Some("" | ":") => HTTP_PORT,
+            None | Some("" | ":") => scheme.port(),
             Some(rest) => rest
                 .strip_prefix(':')
                 .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -102,6 +136,7 @@ impl Origin {
                 .ok_or("its port is not a number from 1 to 65535")?,
         };
         Ok(Self {
+            scheme,
             host: host.to_ascii_lowercase().into(),
             port,
         })
@@ -125,7 +160,7 @@ impl Origin {
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.port {
-            HTTP_PORT => f.write_str(&self.host),
+            port if port == self.scheme.port() => f.write_str(&self.host),
             port => write!(f, "{}:{port}", self.host),
         }
     }
@@ -204,8 +239,6 @@ fn without_dots(path: &str) -> String {
     clean
 }
 
-const HTTP_PORT: u16 = 80;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,8 +276,7 @@ mod tests {
         let table = [
             ("", "write it in full"),
             ("localhost:8001/mcp", "write it in full"),
-            ("https://h/mcp", "https is not supported in this build"),
-            ("ftp://h/mcp", "its scheme is not http"),
+            ("ftp://h/mcp", "its scheme is neither http nor https"),
             ("http://", "`http://` cannot be used"),
             ("http:///mcp", "`http:///mcp` cannot be used"),
             ("http://h:99999/", "its port is not a number"),
@@ -264,6 +296,27 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(part), "{url}: {text}");
             assert!(!text.contains("secret") && !text.contains("me:"), "{text}");
+        }
+    }
+
+    #[test]
+    fn https_is_taken_where_there_is_tls() {
+        match (tls::check(), Endpoint::parse("HTTPS://Api.example/v1")) {
+            (Ok(()), endpoint) => {
+                let endpoint = endpoint.unwrap();
+                assert_eq!(endpoint.origin.port, 443);
+                assert_eq!(endpoint.host_header, "api.example");
+                let next = |location| endpoint.follow(&endpoint.path, location);
+                assert!(next("//api.example:443/a").is_some());
+                assert!(next("http://api.example:443/a").is_none());
+                assert!(next("http://api.example/a").is_none());
+                let other = Endpoint::parse("https://h:80/").unwrap();
+                assert_eq!(other.host_header, "h:80");
+            }
+            (Err(why), endpoint) => {
+                let text = endpoint.unwrap_err().to_string();
+                assert!(text.contains(why) && why.contains("`tls`"), "{text}");
+            }
         }
     }
 

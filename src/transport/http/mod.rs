@@ -11,22 +11,31 @@ pub(crate) mod client;
 mod clock;
 #[cfg(feature = "server")]
 mod collect;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "llm"))]
 mod connect;
 #[cfg(feature = "server")]
 pub(crate) mod connection;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "llm"))]
 mod endpoint;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "llm"))]
+mod peer;
+#[cfg(any(feature = "client", feature = "llm"))]
 mod pool;
+#[cfg(feature = "llm")]
+pub(crate) mod post;
 #[cfg(feature = "server")]
 mod refusal;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "llm"))]
 mod reply;
 #[cfg(feature = "server")]
 pub(crate) mod server;
 #[cfg(feature = "server")]
 pub(crate) mod service;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 #[cfg(test)]
 #[cfg(feature = "server")]
 mod toy;

@@ -26,10 +26,19 @@ pub(super) struct Body {
 pub(super) struct BodyMessages {
     body: Body,
     form: Form,
+    names: Names,
     /// How far it had come when it ended.
     last: Position,
     max_bytes: usize,
     excerpt: Vec<u8>,
+}
+
+/// Which SSE events are messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    Any,
+    /// Those without a name, or named so.
+    Message,
 }
 
 enum Form {
@@ -120,17 +129,23 @@ impl BodyMessages {
                 Media::Other => Form::Done,
                 Media::Sse => Form::Sse(SseDecoder::new("max_client_message_bytes", max_bytes)),
             },
+            names: Names::Message,
             last: Position::default(),
             max_bytes,
             excerpt: Vec::new(),
         }
     }
 
+    /// With the SSE events of other names, or without.
+    pub(super) fn taking(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         loop {
             if let Form::Sse(decoder) = &mut self.form {
                 while let Some(event) = decoder.next_event()? {
-                    if is_message(&event) {
+                    if self.names.take(&event) {
                         return Poll::Ready(Some(Ok(event.data)));
                     }
                 }
@@ -147,7 +162,8 @@ impl BodyMessages {
                     // The spec drops an event without its blank line; a peer that forgot it
                     // before it closed has sent its answer all the same.
                     Form::Sse(mut decoder) => {
-                        decoder.finish().filter(is_message).map(|event| event.data)
+                        let last = decoder.finish().filter(|event| self.names.take(event));
+                        last.map(|event| event.data)
                     }
                 };
                 return Poll::Ready(last.map(Ok));
@@ -231,9 +247,12 @@ impl Collected {
     }
 }
 
-/// An event of another name is no message, nor is one that only sets an id.
-fn is_message(event: &SseEvent) -> bool {
-    matches!(&event.name[..], b"" | b"message") && !event.data.is_empty()
+impl Names {
+    /// An event that only sets an id is no message.
+    fn take(self, event: &SseEvent) -> bool {
+        let is_named = self == Self::Any || matches!(&event.name[..], b"" | b"message");
+        is_named && !event.data.is_empty()
+    }
 }
 
 /// Bytes of unknown kind as one line of text.

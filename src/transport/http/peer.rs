@@ -1,0 +1,151 @@
+//! One HTTP server, seen from the side that calls: where it is, the connections to it, what goes
+//! with every request, and where it sends requests on to.
+//!
+//! Must not know what is asked.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::response::Parts;
+use http::uri::PathAndQuery;
+use http_body_util::Full;
+
+use super::connect::Connector;
+use super::endpoint::{Endpoint, shown};
+use super::pool::Pool;
+use super::reply::Body;
+use crate::error::{Error, Place};
+use crate::limits::Limits;
+use crate::transport::Media;
+
+/// A server, and one path of it.
+pub(super) struct HttpPeer {
+    pub(super) endpoint: Endpoint,
+    /// Configured headers and `Host`: on each request. They may hold credentials.
+    pub(super) headers: HeaderMap,
+    pub(super) secrets: Vec<Box<str>>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) max_message_bytes: usize,
+    max_redirects: usize,
+}
+
+impl HttpPeer {
+    /// Nothing is sent yet.
+    pub(super) fn new(
+        endpoint: Endpoint,
+        connector: Connector,
+        configured: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+        limits: &Limits,
+    ) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, endpoint.host_header.clone());
+        let mut secrets: Vec<Box<str>> = endpoint.path.query().map(Box::from).into_iter().collect();
+        for (name, mut value) in configured {
+            value.set_sensitive(true);
+            if name == header::HOST {
+                headers.insert(name, value);
+            } else {
+                secrets.extend(secrets_in(&value));
+                headers.append(name, value);
+            }
+        }
+        Self {
+            endpoint,
+            headers,
+            secrets,
+            pool: Arc::new(Pool::new(connector, limits)),
+            max_message_bytes: limits.max_client_message_bytes,
+            max_redirects: limits.max_redirects,
+        }
+    }
+
+    /// Sends a request and waits for the head of its answer. `request` makes it for a path, once
+    /// more for each redirect.
+    pub(super) async fn ask(
+        &self,
+        request: impl Fn(PathAndQuery) -> Result<Request<Full<Bytes>>, Error>,
+    ) -> Result<(Parts, Body), Error> {
+        let mut path = self.endpoint.path.clone();
+        let mut redirects = 0;
+        loop {
+            let request = request(path.clone())?;
+            let (parts, answer) = self.pool.send(request, &self.endpoint.shown).await?;
+            if !is_redirect(parts.status.as_u16()) {
+                return Ok((parts, Body::new(answer, self.pool.clone())));
+            }
+            // A body that a redirect has is for browsers; what has come of it is thrown away.
+            self.pool.take_ended(answer);
+            path = self.redirect(&parts, &path, redirects)?;
+            redirects += 1;
+        }
+    }
+
+    /// The path to ask next. Only 307 and 308 promise that method and body stay, and only the same
+    /// origin may see our headers.
+    fn redirect(
+        &self,
+        parts: &Parts,
+        from: &PathAndQuery,
+        redirects: usize,
+    ) -> Result<PathAndQuery, Error> {
+        let status = parts.status.as_u16();
+        let location = parts
+            .headers
+            .get(header::LOCATION)
+            .map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let next = location
+            .as_deref()
+            .and_then(|location| self.endpoint.follow(from, location));
+        let why = match (location.as_deref(), next) {
+            (None, _) => "a redirect that leads nowhere; check the URL".to_owned(),
+            (Some(_), Some(next)) if keeps_method(status) && redirects < self.max_redirects => {
+                return Ok(next);
+            }
+            (Some(location), Some(_)) if keeps_method(status) => format!(
+                "more than {} redirects, the last one to {}; check the URL",
+                self.max_redirects,
+                shown(location)
+            ),
+            (Some(location), _) => format!(
+                "a redirect to {}, which is not followed; if that is the right server, change \
+                 the URL to it",
+                shown(location)
+            ),
+        };
+        Err(Error::Http {
+            place: Place::default(),
+            status,
+            detail: why.into(),
+            retry_after: None,
+        })
+    }
+}
+
+/// By the media type alone, its parameters ignored; `None` if none was given.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<Media> {
+    let value = headers.get(header::CONTENT_TYPE)?.as_bytes();
+    let essence = value.split(|byte| *byte == b';').next()?.trim_ascii();
+    Some(match essence {
+        b"" => return None,
+        _ if essence.eq_ignore_ascii_case(b"application/json") => Media::Json,
+        _ if essence.eq_ignore_ascii_case(b"text/event-stream") => Media::Sse,
+        _ => Media::Other,
+    })
+}
+
+/// A header's value, and the token in it if it names a scheme before.
+fn secrets_in(value: &HeaderValue) -> impl Iterator<Item = Box<str>> {
+    let text = value.to_str().unwrap_or_default();
+    let token = text.split_once(' ').map(|(_scheme, token)| token);
+    [Some(text), token].into_iter().flatten().map(Box::from)
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+fn keeps_method(status: u16) -> bool {
+    matches!(status, 307 | 308)
+}
