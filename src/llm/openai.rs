@@ -144,7 +144,12 @@ impl OpenAiLlmBuilder {
             HeaderName::try_from(name),
             HeaderValue::try_from(value.as_ref()),
         ) {
-            (Ok(name), Ok(value)) => self.headers.push((name, value)),
+            (Ok(name), Ok(value)) => {
+                if matches!(self.key, Key::Missing) {
+                    self.key = Key::Given; // for all that is known
+                }
+                self.headers.push((name, value));
+            }
             (Err(_), _) => self.fail(format!("{name:?} is no header name")),
             (_, Err(_)) => self.fail(format!("the value of the header `{name}` cannot be sent")),
         }

@@ -42,7 +42,9 @@ impl Endpoint {
     }
 
     pub(super) async fn accept(&self) -> Wire {
-        Wire(self.0.accept().await.unwrap().0)
+        let (stream, _) = self.0.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Wire(stream)
     }
 
     /// Answers one request with these bytes and hangs up.

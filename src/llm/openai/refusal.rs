@@ -41,6 +41,14 @@ pub(super) fn error(answer: &Posted, body: &str, key: &Key, model: &str) -> Erro
             format!("check the base URL, which mostly ends in /v1, and the model `{model}`")
         }
         (429 | 503, Some(after), _) => format!("try again after {after:?}"),
+        (429 | 503, None, _) if answer.headers.contains_key(RETRY_AFTER) => {
+            let date = answer.headers.get(RETRY_AFTER);
+            let date = date.map_or(&b""[..], |date| date.as_bytes());
+            format!(
+                "try again after {}",
+                excerpt(&String::from_utf8_lossy(date))
+            )
+        }
         (408 | 429 | 500.., ..) => "try again later".to_owned(),
         _ => "check the request".to_owned(),
     };
@@ -117,7 +125,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 fn join(first: &str, second: &str) -> String {
     match (first, second) {
         ("", text) | (text, "") => text.to_owned(),
-        _ => format!("{}; {second}", first.trim_end_matches('.')),
+        _ => {
+            let clause = first.strip_suffix('.').filter(|rest| !rest.ends_with('.'));
+            format!("{}; {second}", clause.unwrap_or(first))
+        }
     }
 }
 

@@ -101,12 +101,7 @@ impl HttpLink {
 impl Link for HttpLink {
     fn send(&self, frame: Frame) -> BoxFuture<'static, Result<Sent, Error>> {
         let peer = self.0.clone();
-        Box::pin(async move {
-            let (parts, body) = peer.ask(|path| request(&peer, &frame, path)).await?;
-            reply(parts, body, peer.max_message_bytes)
-                .await
-                .map(Sent::Reply)
-        })
+        Box::pin(async move { send(&peer, frame).await.map(Sent::Reply) })
     }
 
     fn sweep(&self) {
@@ -140,6 +135,11 @@ impl fmt::Debug for HttpLink {
             .field("target", &self.target())
             .finish_non_exhaustive()
     }
+}
+
+async fn send(peer: &HttpPeer, frame: Frame) -> Result<Reply, Error> {
+    let (parts, body) = peer.ask(|path| request(peer, &frame, path)).await?;
+    reply(parts, body, peer.max_message_bytes).await
 }
 
 fn request(

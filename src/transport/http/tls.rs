@@ -115,3 +115,112 @@ fn failure(name: &str, port: u16, error: &io::Error) -> String {
         _ => format!("could not agree on TLS with {name}:{port}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+    use super::*;
+
+    fn certified(subject: &str, names: &[&str]) -> CertifiedKey<KeyPair> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, subject);
+        let signing_key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&signing_key).unwrap();
+        CertifiedKey { cert, signing_key }
+    }
+
+    /// Accepts one connection as who `certified` is, and answers with the protocol and an echo.
+    async fn serve(certified: &CertifiedKey<KeyPair>, stream: DuplexStream) -> io::Result<()> {
+        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
+        let agreed = stream
+            .get_ref()
+            .1
+            .alpn_protocol()
+            .unwrap_or_default()
+            .to_vec();
+        stream.write_all(&agreed).await?;
+        stream.shutdown().await
+    }
+
+    #[tokio::test]
+    async fn a_trusted_server_is_spoken_to_in_http_1_1() {
+        for name in ["localhost", "127.0.0.1", "::1"] {
+            let server = certified("server", &["localhost", "127.0.0.1", "::1"]);
+            let tls = Tls::trusting(server.cert.der().clone());
+            let (ours, theirs) = duplex(64 * 1024);
+            let asked = async {
+                let mut stream = tls.connect(name, 443, ours).await.unwrap();
+                let mut text = String::new();
+                stream.read_to_string(&mut text).await.unwrap();
+                text
+            };
+            let (text, served) = tokio::join!(asked, serve(&server, theirs));
+            served.unwrap();
+            assert_eq!(text, "http/1.1", "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_who_it_should_be_is_refused() {
+        let server = certified("server", &["localhost"]);
+        let other = certified("other", &["localhost"]);
+        // root, name, part of the cause
+        let table = [
+            (&other, "localhost", "UnknownIssuer"),
+            (&server, "example.org", "not valid for name"),
+            (&server, "127.0.0.1", "not valid for name"),
+        ];
+        for (root, name, part) in table {
+            let tls = Tls::trusting(root.cert.der().clone());
+            let (ours, theirs) = duplex(64 * 1024);
+            let (agreed, _) = tokio::join!(tls.connect(name, 443, ours), serve(&server, theirs));
+            let error = agreed.unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("the certificate of {name}:443")),
+                "{text}"
+            );
+            let cause = std::error::Error::source(&error).unwrap().to_string();
+            assert!(cause.contains(part), "{cause}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_tls_is_named() {
+        let tls = Tls::trusting(certified("server", &["h"]).cert.der().clone());
+        // what the other side says, part of the text
+        let table = [
+            ("HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS"),
+            ("", "could not agree on TLS with h:443"),
+        ];
+        for (says, part) in table {
+            let (ours, mut theirs) = duplex(64 * 1024);
+            let peer = async {
+                theirs.write_all(says.as_bytes()).await.unwrap();
+                theirs.shutdown().await.unwrap();
+            };
+            let (agreed, ()) = tokio::join!(tls.connect("h", 443, ours), peer);
+            let text = agreed.unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+        }
+        let text = tls.connect("a b", 443, duplex(1).0).await.unwrap_err();
+        assert!(
+            text.to_string().contains("no certificate can be for"),
+            "{text}"
+        );
+    }
+}

@@ -120,8 +120,8 @@ fn piped(limits: &Limits) -> (HttpLink, mpsc::UnboundedReceiver<Wire<DuplexStrea
 impl HttpLink {
     /// What [`Link::send`] gives for this link: always a reply of its own.
     fn request(&self, frame: Frame) -> impl Future<Output = Result<Reply, Error>> + Send + 'static {
-        let shared = self.0.clone();
-        async move { shared.send(frame).await }
+        let peer = self.0.clone();
+        async move { send(&peer, frame).await }
     }
 }
 
