@@ -32,9 +32,10 @@ use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 
-use event::{StreamEvent, write_text_envelope};
+use event::{ContentRef, StreamEvent, decode_envelope, encode_envelope, write_text_envelope};
 use session::progress::{Framing, ProgressDecoder, ProgressFrame, decode_progress};
 use wire::jsonrpc::{self, Incoming, Message, RequestId};
+use wire::lines::LineDecoder;
 use wire::sse::SseDecoder;
 
 fn main() {
@@ -102,8 +103,8 @@ enum Chunks {
     Split,
 }
 
-fn chunks(how: Chunks, text: Text) -> Vec<Bytes> {
-    let events = stream(Framing::Sse, &text.text());
+fn chunks(framing: Framing, how: Chunks, text: Text) -> Vec<Bytes> {
+    let events = stream(framing, &text.text());
     let size = match how {
         // As a reader gives them out: slices of a larger buffer.
         Chunks::Event => {
@@ -124,15 +125,43 @@ fn chunks(how: Chunks, text: Text) -> Vec<Bytes> {
     chunks
 }
 
-fn decode(chunks: &[Bytes], mut read: impl FnMut(Bytes) -> Option<StreamEvent>) -> usize {
+/// Takes a stream of SSE events apart; gives what each of them holds to `read`.
+fn each_sse_event(chunks: &[Bytes], mut read: impl FnMut(Bytes)) {
     let mut decoder = SseDecoder::new("a bench", 1 << 20);
-    let mut events = 0;
     for chunk in chunks {
         decoder.push(chunk.clone());
         while let Ok(Some(event)) = decoder.next_event() {
-            events += usize::from(black_box(read(event.data)).is_some());
+            read(event.data);
         }
     }
+}
+
+fn each_line(chunks: &[Bytes], mut read: impl FnMut(Bytes)) {
+    let mut decoder = LineDecoder::new("a bench", 1 << 20);
+    for chunk in chunks {
+        decoder.push(chunk.clone());
+        while let Ok(Some(line)) = decoder.next_line() {
+            read(line);
+        }
+    }
+}
+
+/// A message so often as events are in a stream.
+fn count(mut each: impl FnMut(&mut dyn FnMut(Bytes))) -> usize {
+    let mut events = 0;
+    each(&mut |message| {
+        black_box(message);
+        events += 1;
+    });
+    assert_eq!(events, EVENTS);
+    events
+}
+
+fn decode(chunks: &[Bytes], mut read: impl FnMut(Bytes) -> Option<StreamEvent>) -> usize {
+    let mut events = 0;
+    each_sse_event(chunks, |message| {
+        events += usize::from(black_box(read(message)).is_some());
+    });
     assert_eq!(events, EVENTS);
     events
 }
@@ -152,12 +181,124 @@ fn bench_decode<R: FnMut(Bytes) -> Option<StreamEvent>>(
     text: Text,
     reader: fn() -> R,
 ) {
-    let chunks = chunks(how, text);
+    let chunks = chunks(Framing::Sse, how, text);
+    let (expected, mut read) = (text.text(), reader());
+    decode(&chunks, |message| {
+        let event = read(message)?;
+        assert_eq!(event.text(), Some(&*expected));
+        Some(event)
+    });
     let bytes: usize = chunks.iter().map(Bytes::len).sum();
     bencher
         .counter(ItemsCount::new(EVENTS))
         .counter(BytesCount::new(bytes))
         .bench(|| decode(black_box(&chunks), reader()));
+}
+
+/// Short and long, in full reads and cut.
+const FRAMED: [(Chunks, Text); 4] = [
+    (Chunks::Whole, Text::FourBytes),
+    (Chunks::Whole, Text::OneKib),
+    (Chunks::Split, Text::FourBytes),
+    (Chunks::Split, Text::OneKib),
+];
+
+fn bench_framing(
+    bencher: Bencher<'_, '_>,
+    framing: Framing,
+    (how, text): (Chunks, Text),
+    each: fn(&[Bytes], &mut dyn FnMut(Bytes)),
+) {
+    let chunks = chunks(framing, how, text);
+    let bytes: usize = chunks.iter().map(Bytes::len).sum();
+    bencher
+        .counter(ItemsCount::new(EVENTS))
+        .counter(BytesCount::new(bytes))
+        .bench(|| count(|read| each(black_box(&chunks), read)));
+}
+
+/// The framing alone.
+#[divan::bench(args = FRAMED)]
+fn sse(bencher: Bencher<'_, '_>, input: (Chunks, Text)) {
+    bench_framing(bencher, Framing::Sse, input, |chunks, read| {
+        each_sse_event(chunks, read);
+    });
+}
+
+#[divan::bench(args = FRAMED)]
+fn lines(bencher: Bencher<'_, '_>, input: (Chunks, Text)) {
+    bench_framing(bencher, Framing::Line, input, |chunks, read| {
+        each_line(chunks, read);
+    });
+}
+
+/// One message of each form.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Notification(Text),
+    Request,
+    Response(Text),
+}
+
+const FORMS: [Form; 5] = [
+    Form::Request,
+    Form::Response(Text::FourBytes),
+    Form::Response(Text::OneKib),
+    Form::Notification(Text::FourBytes),
+    Form::Notification(Text::OneKib),
+];
+
+impl Form {
+    fn message(self) -> Vec<u8> {
+        match self {
+            Self::Notification(text) => {
+                let mut events = stream(Framing::Line, &text.text());
+                let mut line = events.remove(0);
+                line.truncate(line.len() - 1);
+                line
+            }
+            Self::Request => br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"progressToken":7}}}"#.to_vec(),
+            Self::Response(text) => format!(
+                r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[{{"type":"text","text":"{}"}}]}}}}"#,
+                text.text()
+            )
+            .into_bytes(),
+        }
+    }
+
+    fn is(self, message: &Message) -> bool {
+        matches!(
+            (self, message),
+            (Self::Notification(_), Message::Notification(_))
+                | (Self::Request, Message::Request(_))
+                | (Self::Response(_), Message::Response(_))
+        )
+    }
+}
+
+/// Any message, by the decoder that takes them all.
+#[divan::bench(args = FORMS)]
+fn jsonrpc_message(bencher: Bencher<'_, '_>, form: Form) {
+    let message = Bytes::from(form.message());
+    let decoded = jsonrpc::decode(&message, 128);
+    assert!(matches!(decoded, Ok(Incoming::One(message)) if form.is(&message)));
+    bencher
+        .counter(ItemsCount::new(1_usize))
+        .counter(BytesCount::new(message.len()))
+        .bench(|| jsonrpc::decode(black_box(&message), 128));
+}
+
+/// The envelope alone, as a text that is no part of a notification.
+#[divan::bench(args = TEXTS)]
+fn envelope(bencher: Bencher<'_, '_>, text: Text) {
+    let text = text.text();
+    let message = encode_envelope("text", &text, Some("my-agent")).unwrap_or_default();
+    let decoded = decode_envelope(&message);
+    assert!(matches!(decoded.content, ContentRef::Text(content) if content == text));
+    bencher
+        .counter(ItemsCount::new(1_usize))
+        .counter(BytesCount::new(message.len()))
+        .bench(|| black_box(decode_envelope(black_box(&message)).node.is_some()));
 }
 
 /// As the reader of a call does it.
@@ -204,7 +345,7 @@ fn decode_general(bencher: Bencher<'_, '_>, text: Text) {
 /// The least that any reader does: finds the ends of events.
 #[divan::bench(args = TEXTS)]
 fn reference_find_ends(bencher: Bencher<'_, '_>, text: Text) {
-    let chunks = chunks(Chunks::Whole, text);
+    let chunks = chunks(Framing::Sse, Chunks::Whole, text);
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         chunks
             .iter()
