@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use agent_hub_kit::AgentHubClient;
+use agent_hub_kit::{AgentHubClient, StdioCommand};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -121,6 +121,44 @@ async fn axum_mount_serves_its_page_and_its_tool() {
 }
 
 #[tokio::test]
+async fn edge_client_prints_what_edge_echo_streams() {
+    let (_server, url) = serving("edge_echo", "0").await;
+    let mut client = example("edge_client");
+    client.args([&url, "Hé👋llo"]);
+    assert_eq!(printed(client).await, "Hé👋llo\n\"Hé👋llo\"\n");
+
+    let hub = AgentHubClient::builder().build();
+    hub.connect_http("edge", &url).await.unwrap();
+    let thrice = json!({"text": "ab", "times": 3, "delay_ms": 1});
+    let said = hub.call_tool_stream("echo", thrice).collect_text().await;
+    assert_eq!(said.unwrap(), "ababab");
+    let mistaken = hub.call_tool("echo", json!({"times": 3})).await;
+    assert!(mistaken.unwrap_err().is_tool());
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn edge_stdio_streams_a_character_at_a_time() {
+    let hub = AgentHubClient::builder().build();
+    let child = example("edge_stdio");
+    let child = StdioCommand::new(child.as_std().get_program());
+    hub.connect_stdio("edge", child).await.unwrap();
+    let mut events = hub.call_tool_stream("echo", json!({"text": "aé👋"}));
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        seen.push(format!("{}: {}", event.kind, event.content.value()));
+    }
+    let wanted = [
+        r#"text: "a""#,
+        r#"text: "é""#,
+        r#"text: "👋""#,
+        r#"result: "aé👋""#,
+    ];
+    assert_eq!(seen, wanted);
+    hub.close().await;
+}
+
+#[tokio::test]
 async fn load_client_counts_what_load_server_sends() {
     let mut server = example("load_server");
     server.args(["http", "0"]).stderr(Stdio::piped());
@@ -195,6 +233,9 @@ fn the_readmes_show_the_examples_as_they_are() {
 fn an_example_is_read_at_a_glance() {
     for (name, source) in [
         ("axum_mount", include_str!("../examples/axum_mount.rs")),
+        ("edge_client", include_str!("../examples/edge_client.rs")),
+        ("edge_echo", include_str!("../examples/edge_echo.rs")),
+        ("edge_stdio", include_str!("../examples/edge_stdio.rs")),
         ("many_servers", include_str!("../examples/many_servers.rs")),
         ("stdio_child", include_str!("../examples/stdio_child.rs")),
     ] {

@@ -1,0 +1,152 @@
+//! Builds the programs and tells what they are made of.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Anything;
+
+/// What a panic does, and what is there for it.
+#[derive(Clone, Copy)]
+pub enum Panic {
+    Unwind,
+    Abort,
+    /// The same without tables for backtraces.
+    Bare,
+}
+
+impl Panic {
+    /// What `PANIC` names.
+    pub fn asked() -> Self {
+        match std::env::var("PANIC").as_deref() {
+            Ok("abort") => Self::Abort,
+            Ok("bare") => Self::Bare,
+            _ => Self::Unwind,
+        }
+    }
+
+    /// The profile's setting.
+    fn setting(self) -> &'static str {
+        match self {
+            Self::Unwind => "unwind",
+            Self::Abort | Self::Bare => "abort",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Unwind => "unwind",
+            Self::Abort => "abort",
+            Self::Bare => "bare",
+        }
+    }
+}
+
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
+fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("target"),
+    }
+}
+
+/// Builds a program, into a folder for each way to panic, and says where it is.
+pub fn build(name: &str, panic: Panic) -> Result<PathBuf, Anything> {
+    build_into(&target().join(panic.folder()), name, panic)
+}
+
+fn build_into(folder: &Path, name: &str, panic: Panic) -> Result<PathBuf, Anything> {
+    eprintln!("building {name}, panic: {}", panic.folder());
+    let mut command = Command::new("cargo");
+    command
+        .args(["build", "--quiet", "--locked", "--profile", "edge"])
+        .args([
+            "--manifest-path",
+            MANIFEST,
+            "--bin",
+            name,
+            "--features",
+            name,
+        ])
+        .env("CARGO_TARGET_DIR", folder)
+        .env("CARGO_PROFILE_EDGE_PANIC", panic.setting());
+    let mut programs = folder.join("edge");
+    if let Panic::Bare = panic {
+        // With a target named, the flag spares what runs while a program is built: that unwinds.
+        let host = host()?;
+        command.args(["--target", &host]);
+        command.env("RUSTFLAGS", "-C force-unwind-tables=no");
+        programs = folder.join(host).join("edge");
+    }
+    if !command.status()?.success() {
+        return Err(format!("{name} does not build").into());
+    }
+    Ok(programs.join(name))
+}
+
+/// The target that the compiler itself runs on.
+fn host() -> Result<String, Anything> {
+    let told = Command::new("rustc").arg("-vV").output()?;
+    let told = String::from_utf8(told.stdout)?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.ok_or("rustc names no host")?.to_owned())
+}
+
+pub fn kib(program: &Path) -> Result<f64, Anything> {
+    Ok(program.metadata()?.len() as f64 / 1024.0)
+}
+
+/// How many packages a program's tree holds, those included that run while it is compiled, without
+/// the project that measures.
+pub fn packages(name: &str) -> Result<f64, Anything> {
+    let tree = Command::new("cargo")
+        .args(["tree", "--quiet", "--locked", "--manifest-path", MANIFEST])
+        .args([
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--features",
+            name,
+        ])
+        .output()?;
+    let tree = String::from_utf8(tree.stdout)?;
+    let packages: HashSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(" (").next())
+        .filter(|line| !line.starts_with("footprint "))
+        .collect();
+    if packages.is_empty() {
+        return Err(format!("no tree of {name}").into());
+    }
+    Ok(packages.len() as f64)
+}
+
+/// CPU seconds to build a program in an empty folder; its packages are downloaded before.
+pub fn clean_build(name: &str) -> Result<f64, Anything> {
+    let folder = target().join("clean");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let before = children_seconds()?;
+    build_into(&folder, name, Panic::Unwind)?;
+    let spent = children_seconds()? - before;
+    std::fs::remove_dir_all(&folder)?;
+    Ok(spent)
+}
+
+/// CPU time of the processes that we started and waited for, and of theirs.
+fn children_seconds() -> Result<f64, Anything> {
+    // Fixed for programs, whatever the kernel counts in.
+    const TICKS_A_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in brackets may hold spaces.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;
+    let ticks = |field: usize| -> Result<f64, Anything> {
+        let text = fields.split_whitespace().nth(field).ok_or("too short")?;
+        Ok(text.parse()?)
+    };
+    let (user, system) = (ticks(13)?, ticks(14)?);
+    Ok((user + system) / TICKS_A_SECOND)
+}
