@@ -125,7 +125,7 @@ pub use client::{ConnectAllHttp, ConnectHttp};
 pub use error::{Error, Place, Result, Source};
 pub use event::{
     Content, ContentRef, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node, OtherKind,
-    Progress, StreamEvent, TERMINAL_EVENT_TYPES, decode_envelope, encode_envelope,
+    Progress, StreamEvent, TERMINAL_EVENT_TYPES, TextChunk, decode_envelope, encode_envelope,
 };
 pub use limits::Limits;
 #[cfg(feature = "llm")]
@@ -140,9 +140,8 @@ pub use mcp::version::Era;
 pub use server::{Bound, McpBody, McpService, ServerHandle};
 #[cfg(feature = "server")]
 pub use server::{
-    EventStreamer, IntoToolOutput, Json, McpServer, McpServerBuilder, RawArgs, TextChunk,
-    ToolContext, ToolError, stream_text_iter, stream_text_stream, try_stream_text_iter,
-    try_stream_text_stream,
+    EventStreamer, IntoToolOutput, Json, McpServer, McpServerBuilder, RawArgs, ToolContext,
+    ToolError, stream_text_iter, stream_text_stream, try_stream_text_iter, try_stream_text_stream,
 };
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub use transport::stdio::StdioCommand;

@@ -65,6 +65,14 @@ impl Content {
         }
     }
 
+    /// Any value of the user's.
+    pub(crate) fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
+        match serde_json::to_string(value) {
+            Ok(json) => Ok(Self::json(json.into())),
+            Err(e) => Err(unwritable(&e)),
+        }
+    }
+
     /// True if there is no content, or a JSON null.
     pub fn is_null(&self) -> bool {
         self.0 == Repr::Null

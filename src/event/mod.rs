@@ -13,14 +13,14 @@ mod quoted;
 mod samples;
 mod scan;
 mod stream_event;
+mod text_chunk;
 
 pub use content::Content;
 pub use envelope::{ContentRef, ENVELOPE_VERSION, EnvelopeRef, decode_envelope, encode_envelope};
 pub use kind::{EventKind, OtherKind, TERMINAL_EVENT_TYPES};
 pub use node::{IntoNode, Node};
-#[cfg(feature = "client")]
-pub(crate) use stream_event::describe;
 pub use stream_event::{Progress, StreamEvent};
+pub use text_chunk::TextChunk;
 
 pub(crate) use envelope::{
     decode_shared, write_content_envelope, write_json_envelope, write_text_envelope,
@@ -28,3 +28,4 @@ pub(crate) use envelope::{
 pub(crate) use escape::{clean_len, escape_into, unescape, unescape_twice};
 pub(crate) use quoted::{Quoted, QuotedContent, QuotedMessage};
 pub(crate) use scan::Scanner;
+pub(crate) use stream_event::describe;

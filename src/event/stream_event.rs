@@ -28,6 +28,8 @@ pub struct StreamEvent {
 /// Where an event came from.
 #[derive(Debug, Clone)]
 enum Origin {
+    /// This process: it has not travelled.
+    Here,
     /// A progress notification, with its message if it had one.
     Notification {
         progress: Progress,
@@ -68,6 +70,20 @@ impl StreamEvent {
             node,
             origin: Origin::Notification { progress, message },
         }
+    }
+
+    /// An event that is made here, for a stream of this process.
+    pub(crate) fn made_here(kind: EventKind, content: Content, node: Option<Node>) -> Self {
+        Self {
+            kind,
+            content,
+            node,
+            origin: Origin::Here,
+        }
+    }
+
+    pub(crate) fn is_made_here(&self) -> bool {
+        matches!(self.origin, Origin::Here)
     }
 
     pub(crate) fn result(content: Content, result: Content) -> Self {
@@ -130,20 +146,23 @@ impl StreamEvent {
         self.content.as_str()
     }
 
-    /// The numbers of the notification that carried this event; `None` for a terminal event.
+    /// The numbers of the notification that carried this event; `None` for a terminal event, and
+    /// for one that was not sent yet, as those of a graph's run.
     pub fn progress(&self) -> Option<Progress> {
         match &self.origin {
             Origin::Notification { progress, .. } => Some(*progress),
-            Origin::End(_) => None,
+            Origin::End(_) | Origin::Here => None,
         }
     }
 
     /// What the peer sent: the message of the progress notification, or the tool's result as JSON.
-    /// `None` for a progress without a message and for a failure without a result.
+    /// `None` for a progress without a message, for a failure without a result and for an event
+    /// that was not sent yet.
     pub fn raw(&self) -> Option<Cow<'_, str>> {
         match &self.origin {
             Origin::Notification { message, .. } => message.as_ref().map(QuotedMessage::text),
             Origin::End(end) => end.result.as_ref().map(Content::raw),
+            Origin::Here => None,
         }
     }
 
@@ -151,7 +170,7 @@ impl StreamEvent {
     /// never unwrapped. Of a terminal event only.
     pub fn tool_result(&self) -> Option<&Content> {
         match &self.origin {
-            Origin::Notification { .. } => None,
+            Origin::Notification { .. } | Origin::Here => None,
             Origin::End(end) => end.result.as_ref(),
         }
     }
@@ -159,7 +178,7 @@ impl StreamEvent {
     /// Why the call did not end with a result. Of `terminal_error` and `cancelled` only.
     pub fn error(&self) -> Option<&Error> {
         match &self.origin {
-            Origin::Notification { .. } => None,
+            Origin::Notification { .. } | Origin::Here => None,
             Origin::End(end) => end.error.as_ref(),
         }
     }
@@ -167,6 +186,7 @@ impl StreamEvent {
     /// A copy that shares no buffer with the message it came in, for events that are kept.
     pub fn into_owned(self) -> Self {
         let origin = match self.origin {
+            Origin::Here => Origin::Here,
             Origin::Notification { progress, message } => Origin::Notification {
                 progress,
                 message: message.map(QuotedMessage::into_owned),
@@ -199,9 +219,9 @@ impl StreamEvent {
 }
 
 /// An error and its causes as one line, since the content of an event has no `source`.
-pub(crate) fn describe(error: &Error) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let mut cause = error.source();
     while let Some(e) = cause {
         text.push_str(": ");
         text.push_str(&e.to_string());

@@ -35,6 +35,6 @@ pub use http::{Bound, ServerHandle};
 pub use mount::{McpBody, McpService};
 pub use output::{IntoToolOutput, Json, ToolError};
 pub use streamer::{
-    EventStreamer, TextChunk, stream_text_iter, stream_text_stream, try_stream_text_iter,
+    EventStreamer, stream_text_iter, stream_text_stream, try_stream_text_iter,
     try_stream_text_stream,
 };

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::event::describe;
 use crate::mcp::types::{ContentBlock, ToolOutput};
 use crate::wire::jsonrpc::{Code, ErrorObject, RawJson};
 
@@ -175,14 +176,7 @@ pub(super) fn into_answer(ended: Result<ToolOutput, ToolError>) -> Result<ToolOu
 
 impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(e) = cause {
-            text.push_str(": ");
-            text.push_str(&e.to_string());
-            cause = e.source();
-        }
-        Self::new(text)
+        Self::new(describe(&error))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The methods by which a tool speaks while it runs.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use super::context::{Running, ToolContext};
 use super::output::ToolError;
 use crate::error::{Error, Result};
 use crate::event::{
-    EventKind, IntoNode, Node, StreamEvent, TERMINAL_EVENT_TYPES, write_content_envelope,
-    write_json_envelope, write_text_envelope,
+    EventKind, IntoNode, Node, StreamEvent, TERMINAL_EVENT_TYPES, TextChunk,
+    write_content_envelope, write_json_envelope, write_text_envelope,
 };
 use crate::session::outbox::Pushed;
 use crate::wire::chunk::Chunk;
@@ -41,56 +40,6 @@ use crate::wire::chunk::Chunk;
 pub struct EventStreamer {
     running: Arc<Running>,
     node: Option<Node>,
-}
-
-/// A piece of text: `char`, `&str`, `String` or `Cow<str>`. Sealed.
-pub trait TextChunk: sealed::Sealed {
-    /// Gives the text to `f`.
-    #[doc(hidden)]
-    fn with_str<R>(&self, f: impl FnOnce(&str) -> R) -> R;
-}
-
-impl TextChunk for char {
-    fn with_str<R>(&self, f: impl FnOnce(&str) -> R) -> R {
-        f(self.encode_utf8(&mut [0; 4]))
-    }
-}
-
-impl TextChunk for &str {
-    fn with_str<R>(&self, f: impl FnOnce(&str) -> R) -> R {
-        f(self)
-    }
-}
-
-impl TextChunk for String {
-    fn with_str<R>(&self, f: impl FnOnce(&str) -> R) -> R {
-        f(self)
-    }
-}
-
-impl TextChunk for &String {
-    fn with_str<R>(&self, f: impl FnOnce(&str) -> R) -> R {
-        f(self)
-    }
-}
-
-impl TextChunk for Cow<'_, str> {
-    fn with_str<R>(&self, f: impl FnOnce(&str) -> R) -> R {
-        f(self)
-    }
-}
-
-mod sealed {
-    #[expect(
-        unnameable_types,
-        reason = "what nobody can name, nobody can implement"
-    )]
-    pub trait Sealed {}
-    impl Sealed for char {}
-    impl Sealed for &str {}
-    impl Sealed for String {}
-    impl Sealed for &String {}
-    impl Sealed for std::borrow::Cow<'_, str> {}
 }
 
 /// A method for a payload that is any value, and its blocking twin.
@@ -197,13 +146,18 @@ impl EventStreamer {
         self.emit_payload_blocking(kind, &payload)
     }
 
-    /// Passes an event of another call on, with its kind, content and node as they are; without a
-    /// node it goes under this streamer's. Of the terminal events only a failure is passed on, as
-    /// an `error` event: this tool's own end is still to come.
+    /// Passes an event of another call, or of a graph's run, on with its kind, content and node as
+    /// they are; without a node it goes under this streamer's. Of the terminal events only a
+    /// failure is passed on, as an `error` event: this tool's own end is still to come. A graph's
+    /// `answer_text`, the type that graphs of llm-graph-kit give a piece of their answer, becomes
+    /// `text`.
     pub async fn forward_event(&self, event: &StreamEvent) -> Result<()> {
         let kind = match &event.kind {
             EventKind::Result | EventKind::Cancelled => return Ok(()),
             EventKind::TerminalError => "error",
+            EventKind::Other(kind) if kind.as_str() == "answer_text" && event.is_made_here() => {
+                "text"
+            }
             kind => kind.as_str(),
         };
         let own = event.node.as_ref().map(Node::as_str);
@@ -211,8 +165,9 @@ impl EventStreamer {
             .await
     }
 
-    /// Passes all events of another call on, as [`forward_event`](Self::forward_event) does, and
-    /// gives back its terminal event.
+    /// Passes all events of another call, or of a graph's run, on, as
+    /// [`forward_event`](Self::forward_event) does, and gives back the terminal event, if there was
+    /// one. Lend it a run (`forward(&mut run)`) to have its state afterwards.
     ///
     /// # Errors
     /// Those of every method; `stream` is dropped then, which cancels its call.
