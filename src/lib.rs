@@ -49,6 +49,7 @@
 //! | `http` | Streamable HTTP: `connect_http`, `bind`, `serve_http`, `into_service` | yes |
 //! | `stdio` | servers as child processes: `connect_stdio`, `serve_stdio` | yes |
 //! | `schemars` | `Tool::typed`: schemas from Rust types | yes |
+//! | `graph` | [`LlmGraph`]: agents as graphs of steps | |
 //! | `specialists` | ready servers | |
 //! | `testing` | a hub and a server joined in memory | |
 //! | `cli` | the `agent-hub` command | |
@@ -86,8 +87,8 @@
         feature = "server",
         feature = "http",
         feature = "stdio",
-        feature = "testing",
-        feature = "llm"
+        feature = "graph",
+        feature = "testing"
     )),
     allow(dead_code, unused_imports)
 )]
@@ -99,6 +100,8 @@ mod event;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "graph")]
+mod graph;
 mod limits;
 #[cfg(feature = "llm")]
 mod llm;
@@ -126,6 +129,11 @@ pub use error::{Error, Place, Result, Source};
 pub use event::{
     Content, ContentRef, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node, OtherKind,
     Progress, StreamEvent, TERMINAL_EVENT_TYPES, TextChunk, decode_envelope, encode_envelope,
+};
+#[cfg(feature = "graph")]
+pub use graph::{
+    END, GraphRun, GraphState, LlmGraph, LlmGraphBuilder, NodeContext, NodeError, NodeFailure,
+    NodeOutput, START,
 };
 pub use limits::Limits;
 #[cfg(feature = "llm")]
