@@ -38,7 +38,7 @@
 //! 2. `mcp`: the words of MCP as pure functions, and what differs between its revisions.
 //! 3. `session`: the protocol as machines without I/O, clock or task.
 //! 4. `transport`: moves frames over sockets, child processes and memory; decides nothing.
-//! 5. `client`, `server`: what users call. On top stand `specialists`, `testing` and the command.
+//! 5. `client`, `server`, `llm`: what users call. On top stand `specialists`, `testing` and the command.
 //!
 //! # Features
 //!
@@ -49,6 +49,8 @@
 //! | `http` | Streamable HTTP: `connect_http`, `bind`, `serve_http`, `into_service` | yes |
 //! | `stdio` | servers as child processes: `connect_stdio`, `serve_stdio` | yes |
 //! | `schemars` | `Tool::typed`: schemas from Rust types | yes |
+//! | `tls` | `https://` for clients, on rustls and the system's root certificates | |
+//! | `llm` | [`Llm`]: language models, [`OpenAiLlm`] among them | |
 //! | `graph` | [`LlmGraph`]: agents as graphs of steps | |
 //! | `specialists` | ready servers | |
 //! | `testing` | a hub and a server joined in memory | |
@@ -77,7 +79,7 @@
 //! # Out of scope
 //!
 //! Of MCP only tools: no resources, prompts, sampling or elicitation. No HTTP/2, no WebSocket. Not
-//! here yet: TLS.
+//! here yet: TLS for servers.
 
 // The lower floors serve both roles and every link. A build with fewer of them leaves parts unused,
 // which the build with all of them would tell.

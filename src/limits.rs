@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The bounds that a hub or a server keeps: each buffer, queue, table and wait has one here.
+/// The bounds that a hub, a server or a model keeps: each buffer, queue, table and wait has one here.
 ///
 /// Start from [`Limits::default`] and change what has to differ:
 ///
@@ -25,8 +25,8 @@ pub struct Limits {
     /// Opening a connection as a whole: name lookup, TCP, handshake, first tool list.
     /// Default 30 s.
     pub connect_timeout: Duration,
-    /// The TCP part of it, so that a black hole is known before the whole time is gone.
-    /// Default 10 s.
+    /// The TCP part of it, and TLS where there is some, so that a black hole is known before the
+    /// whole time is gone. Default 10 s.
     pub tcp_connect_timeout: Duration,
     /// The longest that a client waits for a server to say that it speaks a stateless revision;
     /// after that it opens with a handshake. Never more than half of the connect timeout. Default

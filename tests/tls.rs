@@ -3,7 +3,7 @@
 //! What a system trusts is read from its environment, which a test must not change for others. So
 //! this program runs itself again, with the variable set.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::error::Error as _;
 use std::path::PathBuf;

@@ -15,7 +15,9 @@ use crate::transport::http::client::HttpLink;
 use crate::transport::{BoxFuture, Link};
 
 impl AgentHubClient {
-    /// Connects a server by its URL, which is used as it is written, and gives its tools.
+    /// Connects a server by its URL, which is used as it is written, and gives its tools. `https`
+    /// needs the feature `tls` and trusts whom the system trusts, or, where the environment variable
+    /// `SSL_CERT_FILE` names one, the roots in that file.
     ///
     /// ```no_run
     /// # async fn f(hub: agent_hub_kit::AgentHubClient) -> agent_hub_kit::Result<()> {

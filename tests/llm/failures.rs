@@ -34,14 +34,16 @@ fn chain(error: &Error) -> String {
     text
 }
 
+/// Status, headers, body, parts of the text, seconds to wait, whether to try again.
+type Refusal<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], Option<f32>, bool);
+
 #[tokio::test]
 async fn a_refusal_says_what_to_do() {
     let oai = r#"{"error":{"message":"No such luck.","type":"x","param":null,"code":null}}"#;
     let echoed = format!(r#"{{"error":{{"message":"the key {KEY} is wrong"}}}}"#);
     let long = format!("<html>{}</html>", "x".repeat(100_000));
-    // status, headers, body, parts of the text, seconds to wait, retryable
     #[rustfmt::skip]
-    let table: &[(&str, &str, &str, &[&str], Option<f32>, bool)] = &[
+    let table: [Refusal; 16] = [
         ("401 Unauthorized", JSON, oai, &["No such luck; check the API key"], None, false),
         ("401 Unauthorized", JSON, &echoed, &["the key [hidden] is wrong"], None, false),
         ("403 Forbidden", "", "", &["check the API key"], None, false),
@@ -68,13 +70,13 @@ async fn a_refusal_says_what_to_do() {
             text.contains(&format!("the server answered HTTP {code}")),
             "{text}"
         );
-        for part in *parts {
+        for part in parts {
             assert!(text.contains(part), "{status} {body:.200}\n{text}");
         }
         assert!(text.len() < 1_000 && !text.contains(KEY), "{text}");
         let wait = wait.map(Duration::from_secs_f32);
         assert_eq!(error.retry_after(), wait, "{text}");
-        assert_eq!(error.is_retryable(), *retryable, "{text}");
+        assert_eq!(error.is_retryable(), retryable, "{text}");
     }
 }
 

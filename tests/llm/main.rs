@@ -1,6 +1,6 @@
 //! Models against endpoints that write their bytes by hand, and models of a user's own.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;
 mod endpoint;
