@@ -256,14 +256,7 @@ fn completions(base_url: &str) -> String {
 
 impl Llm for OpenAiLlm {
     fn chat(&self, request: ChatRequest) -> ChatStream {
-        ChatStream::new(Chat {
-            shared: self.0.clone(),
-            state: State::Unsent(request),
-            answer: Answer::default(),
-            ready: VecDeque::new(),
-            idle: None,
-            waits: false,
-        })
+        ChatStream::new(Chat::new(self.0.clone(), request))
     }
 }
 
@@ -348,6 +341,17 @@ impl Stream for Chat {
 }
 
 impl Chat {
+    fn new(shared: Arc<Shared>, request: ChatRequest) -> Self {
+        Self {
+            shared,
+            state: State::Unsent(request),
+            answer: Answer::default(),
+            ready: VecDeque::new(),
+            idle: None,
+            waits: false,
+        }
+    }
+
     /// Goes on by a step; ready also where that gave no chunk.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
@@ -417,5 +421,56 @@ impl Chat {
         }
         ready!(idle.as_mut().poll(cx));
         Poll::Ready(Error::timeout("idle_timeout", after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One chunk after the other, each after a pause.
+    struct Slow(Vec<Duration>, Option<Pin<Box<Sleep>>>);
+
+    impl Messages for Slow {
+        fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+            let Some(pause) = self.0.first() else {
+                return Poll::Pending;
+            };
+            let pause = *pause;
+            let timer = self.1.get_or_insert_with(|| Box::pin(sleep(pause)));
+            ready!(timer.as_mut().poll(cx));
+            self.1 = None;
+            self.0.remove(0);
+            let chunk = br#"{"choices":[{"delta":{"content":"a"}}]}"#;
+            Poll::Ready(Some(Ok(Bytes::from_static(chunk))))
+        }
+
+        fn poll_excerpt(&mut self, _: usize, _: &mut Context<'_>) -> Poll<String> {
+            Poll::Pending
+        }
+
+        fn finish(self: Box<Self>) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_time_that_a_reader_waits_for_one_chunk_is_idle() {
+        let idle = Duration::from_secs(10);
+        let llm = OpenAiLlm::builder("http://h/v1", "m").idle_timeout(idle);
+        let pauses = [9, 9, 9, 0, 0].map(Duration::from_secs);
+        let mut chat = ChatStream::new(Chat {
+            state: State::Reading(Box::new(Slow(pauses.to_vec(), None))),
+            ..Chat::new(llm.build().unwrap().0, ChatRequest::new())
+        });
+        for pause in pauses {
+            assert!(chat.next().await.unwrap().is_ok(), "{pause:?}");
+            // The reader's own time.
+            sleep(3 * idle).await;
+        }
+        let late = tokio::time::timeout(idle - Duration::from_millis(1), chat.next()).await;
+        assert!(late.is_err(), "it was given up too early");
+        let late = tokio::time::timeout(Duration::from_millis(2), chat.next()).await;
+        let error = late.expect("the time is over").unwrap().unwrap_err();
+        assert!(matches!(error, Error::Timeout { after, .. } if after == idle));
+        assert!(chat.next().await.is_none());
     }
 }

@@ -43,7 +43,7 @@ async fn a_refusal_says_what_to_do() {
     let echoed = format!(r#"{{"error":{{"message":"the key {KEY} is wrong"}}}}"#);
     let long = format!("<html>{}</html>", "x".repeat(100_000));
     #[rustfmt::skip]
-    let table: [Refusal; 16] = [
+    let table: [Refusal<'_>; 16] = [
         ("401 Unauthorized", JSON, oai, &["No such luck; check the API key"], None, false),
         ("401 Unauthorized", JSON, &echoed, &["the key [hidden] is wrong"], None, false),
         ("403 Forbidden", "", "", &["check the API key"], None, false),

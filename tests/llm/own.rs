@@ -6,7 +6,9 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use agent_hub_kit::{ChatChunk, ChatMessage, ChatRequest, ChatStream, DummyLlm, Error, Llm, Role};
+use agent_hub_kit::{
+    ChatChunk, ChatMessage, ChatRequest, ChatStream, DummyLlm, Error, Llm, OpenAiLlm, Role,
+};
 use futures_util::{StreamExt, stream};
 
 use super::endpoint::{on_time, read};
@@ -144,4 +146,14 @@ async fn the_dummy_takes_its_time() {
     );
     let first = tokio::time::timeout(2 * second, answer.next()).await;
     assert!(first.unwrap().unwrap().is_ok());
+}
+
+#[test]
+fn models_and_answers_cross_threads() {
+    fn model<T: Llm + Clone + Send + Sync + 'static>() {}
+    fn answer<T: Send + Unpin + 'static>() {}
+    model::<DummyLlm>();
+    model::<OpenAiLlm>();
+    model::<Arc<dyn Llm>>();
+    answer::<ChatStream>();
 }

@@ -1,6 +1,7 @@
 //! When a model begins, and when it is stopped.
 
 use agent_hub_kit::{Llm, OpenAiLlm};
+use tokio::net::TcpStream;
 
 use super::endpoint::{DONE, Endpoint, STREAM, deltas, on_time, read};
 
@@ -59,18 +60,29 @@ async fn an_answer_that_has_ended_leaves_its_connection_to_the_next() {
     let llm = endpoint.llm();
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let first = read(llm.chat("Hi".into()));
     let served = async {
         let mut wire = endpoint.accept().await;
-        for _ in 0..2 {
-            wire.read().await.expect("a request on the same connection");
-            wire.write(format!("{head}e\r\n{DONE}\r\n0\r\n\r\n")).await;
-        }
+        wire.read().await.unwrap();
+        wire.write(format!("{head}e\r\n{DONE}\r\n")).await;
+        wire
     };
-    let asked = async {
-        for _ in 0..2 {
-            let (told, error) = read(llm.chat("Hi".into())).await;
-            assert!(error.is_none(), "{told} {error:?}");
-        }
+    let (mut wire, (_, error)) = on_time(async { tokio::join!(served, first) }).await;
+    assert!(error.is_none(), "{error:?}");
+    // The body ends only after the answer was read.
+    wire.write("0\r\n\r\n").await;
+    let other = Endpoint::bind().await;
+    let url = other.url("");
+    let address = url.strip_prefix("http://").unwrap();
+    // What comes after it on another connection has come, so it has come as well.
+    let (opened, _) = tokio::join!(TcpStream::connect(address), other.accept());
+    opened.unwrap();
+    let second = read(llm.chat("Hi".into()));
+    let served = async {
+        let seen = wire.read().await;
+        seen.expect("a request on the same connection");
+        wire.write(format!("{head}e\r\n{DONE}\r\n0\r\n\r\n")).await;
     };
-    on_time(async { tokio::join!(served, asked) }).await;
+    let ((), (_, error)) = on_time(async { tokio::join!(served, second) }).await;
+    assert!(error.is_none(), "{error:?}");
 }
