@@ -129,8 +129,9 @@ pub use client::{
 pub use client::{ConnectAllHttp, ConnectHttp};
 pub use error::{Error, Place, Result, Source};
 pub use event::{
-    Content, ContentRef, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node, OtherKind,
-    Progress, StreamEvent, TERMINAL_EVENT_TYPES, TextChunk, decode_envelope, encode_envelope,
+    Content, ContentRef, DataUri, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node,
+    OtherKind, Progress, StreamEvent, TERMINAL_EVENT_TYPES, TextChunk, decode_envelope,
+    encode_envelope,
 };
 #[cfg(feature = "graph")]
 pub use graph::{

@@ -4,6 +4,9 @@
 //! Knows nothing of MCP, JSON-RPC or tasks.
 
 mod content;
+mod data_uri;
+#[cfg(feature = "schemars")]
+mod data_uri_schema;
 mod envelope;
 mod escape;
 mod kind;
@@ -16,6 +19,7 @@ mod stream_event;
 mod text_chunk;
 
 pub use content::Content;
+pub use data_uri::DataUri;
 pub use envelope::{ContentRef, ENVELOPE_VERSION, EnvelopeRef, decode_envelope, encode_envelope};
 pub use kind::{EventKind, OtherKind, TERMINAL_EVENT_TYPES};
 pub use node::{IntoNode, Node};
