@@ -103,6 +103,19 @@ async fn stdio_child_streams_from_itself() {
 }
 
 #[tokio::test]
+async fn graph_agent_tries_again() {
+    let wanted = r#"Some("research") think: "what is known?"
+Some("research") error: "the library is closed"
+Some("write") text: "draft "
+Some("write") text: "1"
+Some("write") text: "draft "
+Some("write") text: "2"
+None result: "draft 2"
+"#;
+    assert_eq!(printed(example("graph_agent")).await, wanted);
+}
+
+#[tokio::test]
 async fn axum_mount_serves_its_page_and_its_tool() {
     let (_server, url) = serving("axum_mount", "0").await;
     let hub = AgentHubClient::builder().build();
@@ -233,9 +246,7 @@ fn the_readmes_show_the_examples_as_they_are() {
 fn an_example_is_read_at_a_glance() {
     for (name, source) in [
         ("axum_mount", include_str!("../examples/axum_mount.rs")),
-        ("edge_client", include_str!("../examples/edge_client.rs")),
-        ("edge_echo", include_str!("../examples/edge_echo.rs")),
-        ("edge_stdio", include_str!("../examples/edge_stdio.rs")),
+        ("graph_agent", include_str!("../examples/graph_agent.rs")),
         ("many_servers", include_str!("../examples/many_servers.rs")),
         ("stdio_child", include_str!("../examples/stdio_child.rs")),
     ] {
