@@ -19,6 +19,30 @@ use crate::event::{Content, EventKind, Node, StreamEvent, TERMINAL_EVENT_TYPES, 
 /// run is read, and runs only while that is. The methods have the names of those of
 /// `EventStreamer`.
 ///
+/// ```
+/// use agent_hub_kit::{Error, LlmGraph, NodeContext, START};
+///
+/// /// Parts of a node that run at once share it.
+/// async fn look_up(ctx: &NodeContext, what: &str) -> Result<(), Error> {
+///     ctx.log(format!("looking up {what}")).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agent_hub_kit::Result<()> {
+/// let graph = LlmGraph::<()>::builder()
+///     .add_node("research", async |_state, ctx| {
+///         tokio::try_join!(look_up(&ctx, "birds"), look_up(&ctx, "bees"))?;
+///         Ok(())
+///     })
+///     .add_edge(START, "research")
+///     .build()?;
+/// let mut run = graph.run(());
+/// let first = run.next().await.expect("an event");
+/// assert_eq!(first.text(), Some("looking up birds"));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// Every method gives [`Error::Closed`] once the run has ended, which only a task that the node
 /// left behind can see, and [`Error::Config`] for a payload that cannot be written as JSON.

@@ -27,6 +27,36 @@ use crate::event::{Content, EventKind, Node, StreamEvent};
 /// `terminal_error` as its last event, under the node at which it stopped; one that ends well has
 /// no terminal event.
 ///
+/// As the work of a tool, whose caller sees the events as they come:
+///
+/// ```
+/// use agent_hub_kit::{LlmGraph, McpServer, RawArgs, START, Tool, ToolContext};
+///
+/// # fn main() -> agent_hub_kit::Result<()> {
+/// let graph = LlmGraph::<String>::builder()
+///     .add_node("answer", async |mut said, ctx| {
+///         ctx.text("42").await?;
+///         said.push_str("42");
+///         Ok(())
+///     })
+///     .add_edge(START, "answer")
+///     .build()?;
+/// let server = McpServer::builder("deep-thought", "0.1.0")
+///     .tool_with(
+///         Tool::new("ask"),
+///         graph,
+///         async |graph: LlmGraph<String>, _args: RawArgs, ctx: ToolContext| {
+///             let mut run = graph.run(String::new()).max_steps(20);
+///             ctx.streamer("deep-thought").forward(&mut run).await?;
+///             Ok(run.finish().await?.into_inner())
+///         },
+///     )
+///     .build();
+/// # let _ = server;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Cancel safety
 /// Dropping the future of [`next`](Self::next) loses no event.
 #[must_use = "a run does nothing unless it is read"]

@@ -12,6 +12,25 @@ use crate::event::Node;
 /// A node has it for itself while it runs; what it changed stays changed when the node fails. It
 /// goes back to the run when it is dropped, so a node must not keep it: a run whose state is gone
 /// ends with [`Error::Config`](crate::Error::Config).
+///
+/// ```
+/// use agent_hub_kit::{GraphState, LlmGraph, START};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agent_hub_kit::Result<()> {
+/// let graph = LlmGraph::<Vec<u32>>::builder()
+///     .add_node("count", async |mut numbers: GraphState<Vec<u32>>, _ctx| {
+///         let next = numbers.len() as u32;
+///         numbers.push(next);
+///     })
+///     .add_edge(START, "count")
+///     .build()?;
+/// let done = graph.run(vec![7]).finish().await?;
+/// assert!(done.errors().is_empty());
+/// assert_eq!(done.into_inner(), [7, 1]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct GraphState<S> {
     /// Always there; an option only so that it can be taken out of what has a destructor.
     state: Option<S>,
