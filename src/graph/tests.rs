@@ -5,15 +5,19 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::future::{join, join_all};
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::*;
 use crate::error::{Error, Result};
 use crate::event::{Content, EventKind, StreamEvent};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 struct Draft {
@@ -376,7 +380,7 @@ async fn a_node_goes_on_only_when_its_event_was_read() {
 }
 
 /// Each has its turn, whoever is polled first, under the reader's waker or its own.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn parts_of_a_node_that_emit_at_once_take_turns() {
     async fn count(ctx: &NodeContext, name: char) -> Result<()> {
         for _ in 0..3 {
@@ -398,7 +402,8 @@ async fn parts_of_a_node_that_emit_at_once_take_turns() {
     for (own_wakers, each) in [(false, 1), (true, 20)] {
         let mut run = graph.run(own_wakers);
         let mut text = String::new();
-        while let Some(event) = run.next().await {
+        let next = async |run: &mut GraphRun<bool>| timeout(PATIENCE, run.next()).await;
+        while let Some(event) = next(&mut run).await.expect("one is never woken") {
             text.push_str(event.text().unwrap());
         }
         let round = "a".repeat(each) + &"b".repeat(each);
@@ -407,7 +412,7 @@ async fn parts_of_a_node_that_emit_at_once_take_turns() {
 }
 
 /// A task of the node's wakes the reader, may emit while the run goes on, and learns of its end.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_task_that_a_node_left_behind_can_emit_until_the_run_ends() {
     let (ended, seen) = tokio::sync::oneshot::channel();
     let ended = Arc::new(Mutex::new(Some(ended)));
@@ -428,7 +433,12 @@ async fn a_task_that_a_node_left_behind_can_emit_until_the_run_ends() {
         .build()
         .unwrap();
     let mut run = graph.run(());
-    let first = run.next().await.unwrap();
+    // Not `timeout`, which looks at the run once more when the time is up.
+    let first = tokio::select! {
+        biased;
+        () = tokio::time::sleep(PATIENCE) => panic!("nobody woke the reader"),
+        event = run.next() => event.unwrap(),
+    };
     assert_eq!(shown(&first), json!(["text", "from a task", "a"]));
     run.finish().await.unwrap();
     let error = seen.await.unwrap().unwrap_err();
