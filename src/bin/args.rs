@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_hub_kit::Era;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Agents call each other over MCP, and see each other's tokens as they come.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Demo,
     /// Serve the echo specialist, which says a text back one character at a time
     Echo(EchoArgs),
+    /// Serve the LLM specialist, which asks a language model
+    Llm(LlmArgs),
     /// Show what servers offer
     Tools(ToolsArgs),
 }
@@ -76,14 +78,12 @@ pub(crate) struct ConnectArgs {
     pub(crate) headers: Vec<String>,
 }
 
+/// How a specialist is served.
 #[derive(Debug, Args)]
-pub(crate) struct EchoArgs {
+pub(crate) struct ServeArgs {
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) host: String,
-    /// The port to listen on; 0 takes any free one
-    #[arg(long, default_value_t = 8001)]
-    pub(crate) port: u16,
     /// Serve the one client that started this process, over standard input and output
     #[arg(long, conflicts_with_all = ["host", "port", "allow_hosts", "allow_origins"])]
     pub(crate) stdio: bool,
@@ -93,6 +93,54 @@ pub(crate) struct EchoArgs {
     /// A web origin whose pages may call this server; may be repeated
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     pub(crate) allow_origins: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EchoArgs {
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 8001)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = LLM_HELP)]
+pub(crate) struct LlmArgs {
+    /// Who answers
+    #[arg(long, value_name = "BACKEND", default_value = "dummy")]
+    pub(crate) backend: Backend,
+    /// The endpoint, mostly ending in /v1: requests go to URL/chat/completions
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The model, as the endpoint calls it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// The environment variable that holds the API key, for endpoints that want one
+    #[arg(long, value_name = "VAR")]
+    pub(crate) key_env: Option<String>,
+    /// What the model is told before each request
+    #[arg(long, value_name = "PROMPT")]
+    pub(crate) system: Option<String>,
+    /// How freely the model chooses, from 0 [default: the model's own]
+    #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
+    pub(crate) temperature: Option<f64>,
+    /// The longest answer, in tokens [default: the model's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens: Option<u32>,
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 8002)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// A model that says each request back; needs nothing
+    Dummy,
+    /// An endpoint that speaks as OpenAI's: llama.cpp, vLLM, Ollama, OpenAI itself
+    Openai,
 }
 
 fn era() -> impl TypedValueParser<Value = Era> {
@@ -127,6 +175,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(time) if !time.is_zero() && seconds <= MAX_SECONDS => Ok(time),
         _ => Err(wrong()),
     }
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let temperature = text.parse().ok();
+    let temperature = temperature.filter(|t: &f64| t.is_finite() && *t >= 0.0);
+    temperature.ok_or_else(|| "give a number from 0 on, as in 0.7".to_owned())
 }
 
 /// A year: beyond it a number is a mistake, and no clock here can overflow.
@@ -164,6 +218,17 @@ Examples:
   agent-hub call http://127.0.0.1:8001/mcp echo '{\"text\": \"hello\"}'
   agent-hub call 'stdio:agent-hub echo --stdio' echo '{\"text\": \"hello\"}' --json"
 );
+
+const LLM_HELP: &str = "\
+Its tool `ask` takes user_request, and images as data URIs, and streams the answer as it comes. A call
+that is cancelled stops the model.
+
+Examples:
+  agent-hub llm
+  agent-hub llm --backend openai --base-url http://127.0.0.1:8080/v1 --model gemma-3-270m
+  agent-hub llm --backend openai --base-url https://api.openai.com/v1 --model gpt-5 \\
+      --key-env OPENAI_API_KEY
+  agent-hub call http://127.0.0.1:8002/mcp ask '{\"user_request\": \"What is a hub?\"}'";
 
 #[cfg(test)]
 mod tests {

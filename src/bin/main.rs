@@ -4,6 +4,7 @@ mod args;
 mod call;
 mod demo;
 mod failure;
+mod llm;
 mod screen;
 mod serve;
 mod shown;
@@ -14,6 +15,7 @@ mod tools;
 use std::io;
 use std::process::ExitCode;
 
+use agent_hub_kit::specialists::build_echo_server;
 use clap::Parser;
 
 use args::{Cli, Command};
@@ -35,7 +37,11 @@ fn run(command: Command) -> Result<(), Failure> {
     let task: std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>>>> = match command {
         Command::Call(args) => Box::pin(call::run(call::Plan::new(args)?)),
         Command::Demo => Box::pin(demo::run()),
-        Command::Echo(args) => Box::pin(serve::echo(args)),
+        Command::Echo(args) => Box::pin(serve::run(build_echo_server(), args.port, args.serve)),
+        Command::Llm(args) => {
+            let server = llm::server(&args)?;
+            Box::pin(serve::run(server, args.port, args.serve))
+        }
         Command::Tools(args) => Box::pin(tools::run(tools::Plan::new(args)?)),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

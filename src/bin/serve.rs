@@ -3,27 +3,31 @@
 use std::io::{self, Write};
 use std::pin::pin;
 
-use agent_hub_kit::specialists::build_echo_server;
+use agent_hub_kit::McpServerBuilder;
 
-use crate::args::EchoArgs;
+use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-pub(crate) async fn echo(args: EchoArgs) -> Result<(), Failure> {
+pub(crate) async fn run(
+    server: McpServerBuilder,
+    port: u16,
+    args: ServeArgs,
+) -> Result<(), Failure> {
     if args.stdio {
         // It has signals of its own. Whoever started it hears nothing but messages.
-        let served = build_echo_server().build().serve_stdio().await;
+        let served = server.build().serve_stdio().await;
         return served.map_err(|e| Failure::serving(e, ""));
     }
     // Before anybody is told that the server is there, so that a signal always finds it ready.
     let mut signals = Signals::listen().map_err(Failure::System)?;
-    let server = build_echo_server()
+    let server = server
         .allowed_hosts(args.allow_hosts)
         .allowed_origins(args.allow_origins)
         .build();
     let address = match args.host.contains(':') && !args.host.starts_with('[') {
-        true => format!("[{}]:{}", args.host, args.port),
-        false => format!("{}:{}", args.host, args.port),
+        true => format!("[{}]:{}", args.host, port),
+        false => format!("{}:{}", args.host, port),
     };
     let bound = server
         .bind(address)
