@@ -63,7 +63,9 @@ where
             service_fn(|request: http::Request<Incoming>| {
                 let (service, state) = (service.clone(), state.clone());
                 let is_ambiguous = state.begin_request();
-                async move {
+                // hyper keeps room for this future for as long as the connection lasts: some 4 KiB,
+                // of which an answer that streams, or an idle connection, would use nothing.
+                Box::pin(async move {
                     let response = match is_ambiguous {
                         true => Refusal::ambiguous_length().into_response(),
                         false => service.call(request).await,
@@ -72,7 +74,7 @@ where
                         state.refuse_request();
                     }
                     Ok::<_, Infallible>(response.map(|body| Answering { body, state }))
-                }
+                })
             }),
         );
     let mut conn = pin!(conn);
