@@ -35,7 +35,7 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Option<Accept> {
     }
     // The weight, and which range gives it.
     let liking = |kind, subtype| {
-        let (mut rank, mut weight, mut place) = (0, 0.0, 0);
+        let (mut rank, mut weight, mut place) = (0, 0, 0);
         for (index, range) in ranges().enumerate() {
             let (found, q) = (specificity(range, kind, subtype), quality(range));
             if found > rank || found == rank && rank > 0 && q > weight {
@@ -46,8 +46,8 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Option<Accept> {
     };
     let (json, json_place) = liking("application", "json");
     let (sse, sse_place) = liking("text", "event-stream");
-    (json > 0.0 || sse > 0.0).then_some(Accept {
-        sse: sse > 0.0,
+    (json > 0 || sse > 0).then_some(Accept {
+        sse: sse > 0,
         prefers_sse: sse > json || sse == json && sse_place < json_place,
     })
 }
@@ -64,17 +64,40 @@ fn specificity(range: &str, kind: &str, subtype: &str) -> u8 {
     }
 }
 
-/// From 0 for what is excluded to 1; a weight that is none excludes nothing.
-fn quality(range: &str) -> f32 {
+/// From 0 for what is excluded to [`MAX_QUALITY`]; a weight that is none excludes nothing.
+fn quality(range: &str) -> u32 {
     let mut parameters = range
         .split(';')
         .skip(1)
         .filter_map(|text| text.split_once('='));
     parameters
         .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
-        .and_then(|(_, value)| value.trim().parse().ok())
-        .filter(|q| (0.0..=1.0).contains(q))
-        .unwrap_or(1.0)
+        .and_then(|(_, value)| weight(value.trim()))
+        .filter(|q| *q <= MAX_QUALITY)
+        .unwrap_or(MAX_QUALITY)
+}
+
+/// A weight of 1, in the unit of the finest difference that can be told: weights have three digits
+/// at most, and more are not told apart.
+const MAX_QUALITY: u32 = 1000;
+
+/// A decimal fraction in that unit. What is more than nothing stays so.
+fn weight(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let whole: u32 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let digits = fraction.bytes().chain([b'0'; 3]).take(3);
+    let thousandths = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    let is_some = fraction.bytes().any(|digit| digit != b'0');
+    let weight = whole.checked_mul(MAX_QUALITY)?.checked_add(thousandths)?;
+    Some(weight.max(u32::from(is_some)))
 }
 
 fn media_type(value: &str) -> &str {
