@@ -453,21 +453,24 @@ where
     }
 }
 
-/// Says which field is wrong and how, so that a model can mend its call.
 fn read_arguments<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ToolError> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|e| {
-        let field = e.path().to_string();
-        // The position counts bytes of the caller's JSON, which nobody sees.
-        let text = e.inner().to_string();
-        let text = text
-            .rsplit_once(" at line ")
-            .map_or(&*text, |(text, _)| text);
-        match field.as_str() {
-            "." => ToolError::new(format!("invalid arguments: {text}")),
-            field => ToolError::new(format!("invalid argument `{field}`: {text}")),
-        }
-    })
+    serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|e| misfit(&e.path().to_string(), e.inner()))
+}
+
+/// Says which field is wrong and how, so that a model can mend its call. Apart from what there is one
+/// of for each type of arguments.
+fn misfit(field: &str, error: &serde_json::Error) -> ToolError {
+    // The position counts bytes of the caller's JSON, which nobody sees.
+    let text = error.to_string();
+    let text = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(text, _)| text);
+    match field {
+        "." => ToolError::new(format!("invalid arguments: {text}")),
+        field => ToolError::new(format!("invalid argument `{field}`: {text}")),
+    }
 }
 
 impl fmt::Debug for McpServer {

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use memchr::memmem;
 use serde_json::Value;
 
 use super::{Kind, ParamHeader, shown};
@@ -14,10 +13,10 @@ impl ParamHeader {
     /// Those of an input schema, those below one property side by side. The error says which
     /// annotation is wrong, and why.
     pub(crate) fn read_all(schema: &RawJson) -> Result<Vec<Self>, String> {
-        let text = schema.as_str().as_bytes();
+        let text = schema.as_str();
         // An escape may hide the word. Nearly every schema ends here, unparsed.
-        let in_sight = memmem::find(text, ANNOTATION.as_bytes()).is_some();
-        if !in_sight && memmem::find(text, b"\\u").is_none() {
+        let in_sight = text.contains(ANNOTATION);
+        if !in_sight && !text.contains("\\u") {
             return Ok(Vec::new());
         }
         let schema = match read(schema) {
