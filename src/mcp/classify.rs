@@ -11,7 +11,9 @@ use super::members::members;
 use super::types::{StatedMeta, SubjectParams};
 use super::value;
 use super::version::ProtocolVersion;
-use crate::wire::jsonrpc::{Code, ErrorObject, Incoming, Message, RawJson, Request, RequestId};
+use crate::wire::jsonrpc::{
+    Code, ErrorObject, Incoming, Message, Object, RawJson, Request, RequestId,
+};
 
 /// Where a message goes.
 #[derive(Debug)]
@@ -158,9 +160,9 @@ impl<'a> Statement<'a> {
         let Some(params) = params.filter(|params| params.is_object()) else {
             return Ok(None);
         };
-        let subject: SubjectParams<'a> = params.deserialize()?;
+        let subject: SubjectParams<'a> = params.object()?;
         let meta = match subject.meta.map(RawValue::get) {
-            Some(meta) if meta.starts_with('{') => serde_json::from_str(meta)?,
+            Some(meta) if meta.starts_with('{') => StatedMeta::read(meta)?,
             _ => StatedMeta::default(),
         };
         let StatedMeta {

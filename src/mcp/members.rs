@@ -14,7 +14,11 @@ pub(super) fn members<'k, 'a>(
     json: &'a str,
     keys: impl Iterator<Item = &'k str>,
 ) -> Option<BTreeMap<&'k str, Option<&'a RawValue>>> {
-    let wanted = Members(keys.map(|key| (key, None)).collect());
+    let mut wanted = Members(BTreeMap::new());
+    // Collecting would sort first, which is a lot of code for a few keys.
+    for key in keys {
+        wanted.0.insert(key, None);
+    }
     let mut json = serde_json::Deserializer::from_str(json);
     let Members(found) = wanted.deserialize(&mut json).ok()?;
     Some(found)

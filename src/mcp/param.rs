@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::members::members;
 use super::value;
-use crate::wire::jsonrpc::RawJson;
+use crate::wire::jsonrpc::{self, RawJson};
 
 mod schema;
 
@@ -110,9 +110,9 @@ impl<'a> Given<'a> {
             Kind::Integer if token.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
                 integer(token).map_or(Self::Unsafe, Self::Integer)
             }
-            Kind::String if token.starts_with('"') => match text(token) {
-                Some(text) => Self::Text(text),
-                None => Self::Unfit,
+            Kind::String if token.starts_with('"') => match jsonrpc::text(token) {
+                Ok(text) => Self::Text(text),
+                Err(_) => Self::Unfit,
             },
             _ => Self::Unfit,
         }
@@ -143,23 +143,11 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The text of a JSON string, borrowed if nothing in it is escaped.
-fn text(token: &str) -> Option<Cow<'_, str>> {
-    match serde_json::from_str::<&str>(token) {
-        Ok(text) => Some(text.into()),
-        Err(_) => serde_json::from_str::<String>(token).ok().map(Cow::from),
-    }
-}
-
 /// The integer that a JSON number stands for, also one written as `42.0` or `4.2e1`.
 fn integer(token: &str) -> Option<i64> {
-    // Std also takes what JSON has no word for: `+42`, `042`, `42.`, `inf`.
+    // A header may hold what JSON has no word for, such as `042`.
     serde_json::from_str::<&RawValue>(token).ok()?;
-    let number = token.parse().ok().or_else(|| {
-        let number: f64 = token.parse().ok()?;
-        // The cast is exact for all that the range below lets through.
-        (number.fract() == 0.0).then_some(number as i64)
-    })?;
+    let number = jsonrpc::integer(token)?;
     (-MAX_INTEGER..=MAX_INTEGER)
         .contains(&number)
         .then_some(number)

@@ -3,123 +3,191 @@
 //! Knows their members; must not know in which revision they may be sent: that is a dialect's.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::param::ParamHeader;
-use crate::wire::jsonrpc::{self, RawJson, RequestId};
+use crate::wire::jsonrpc::{self, Object, RawJson, RequestId, given, required, required_text};
 
 /// Who a client or a server is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Implementation {
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) version: String,
 }
 
 /// What a client asks for in `initialize`, as far as a server uses it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(crate) struct InitializeParams {
     pub(crate) protocol_version: String,
 }
 
+impl<'a> Object<'a> for InitializeParams {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [version] = given(json, ["protocolVersion"])?;
+        let protocol_version = required_text(version, "protocolVersion")?.into_owned();
+        Ok(Self { protocol_version })
+    }
+}
+
 /// The answer to `initialize`, read leniently.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct InitializeResult {
+#[derive(Debug)]
+pub(crate) struct InitializeResult<'a> {
     pub(crate) protocol_version: String,
     /// Whatever stands there.
-    #[serde(default)]
-    pub(crate) capabilities: Option<Box<RawValue>>,
+    pub(crate) capabilities: Option<&'a RawValue>,
+}
+
+impl<'a> Object<'a> for InitializeResult<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [version, capabilities] = given(json, ["protocolVersion", "capabilities"])?;
+        Ok(Self {
+            protocol_version: required_text(version, "protocolVersion")?.into_owned(),
+            capabilities,
+        })
+    }
 }
 
 /// `params` of `tools/call`, as a server reads them; the raw parts borrow from the message.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct CallParams<'a> {
-    #[serde(borrow)]
     pub(crate) name: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub(crate) arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
     pub(crate) meta: Option<&'a RawValue>,
 }
 
+impl<'a> Object<'a> for CallParams<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [name, arguments, meta] = given(json, ["name", "arguments", "_meta"])?;
+        Ok(Self {
+            name: required_text(name, "name")?,
+            arguments,
+            meta,
+        })
+    }
+}
+
 /// The part of a request's `_meta` that a server uses. The token may be of any JSON type here.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(crate) struct RequestMeta<'a> {
-    #[serde(borrow, default)]
     pub(crate) progress_token: Option<&'a RawValue>,
+}
+
+impl<'a> Object<'a> for RequestMeta<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [progress_token] = given(json, ["progressToken"])?;
+        Ok(Self { progress_token })
+    }
 }
 
 /// The part of a request's `_meta` by which it stands for itself, of whatever JSON types. A member
 /// that is null is there.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct StatedMeta<'a> {
-    #[serde(
-        borrow,
-        default,
-        deserialize_with = "jsonrpc::present",
-        rename = "io.modelcontextprotocol/protocolVersion"
-    )]
     pub(crate) version: Option<&'a RawValue>,
-    #[serde(
-        borrow,
-        default,
-        deserialize_with = "jsonrpc::present",
-        rename = "io.modelcontextprotocol/clientCapabilities"
-    )]
     pub(crate) capabilities: Option<&'a RawValue>,
 }
 
+impl<'a> Object<'a> for StatedMeta<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let names = [
+            "io.modelcontextprotocol/protocolVersion",
+            "io.modelcontextprotocol/clientCapabilities",
+        ];
+        let [version, capabilities] = jsonrpc::members(json, names)?;
+        Ok(Self {
+            version,
+            capabilities,
+        })
+    }
+}
+
 /// `params` of a request, as far as it says what the request is about.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct SubjectParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) uri: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
     pub(crate) meta: Option<&'a RawValue>,
 }
 
+impl<'a> Object<'a> for SubjectParams<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [name, uri, meta] = given(json, ["name", "uri", "_meta"])?;
+        Ok(Self { name, uri, meta })
+    }
+}
+
 /// `params` of `subscriptions/listen`: what a client wants to hear of.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct ListenParams<'a> {
-    #[serde(borrow)]
     pub(crate) notifications: &'a RawValue,
 }
 
+impl<'a> Object<'a> for ListenParams<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [notifications] = jsonrpc::members(json, ["notifications"])?;
+        let notifications = required(notifications, "notifications")?;
+        Ok(Self { notifications })
+    }
+}
+
 /// The answer to `server/discover`, read leniently.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct DiscoverResult {
+#[derive(Debug)]
+pub(crate) struct DiscoverResult<'a> {
     pub(crate) supported_versions: Vec<String>,
     /// Whatever stands there.
-    #[serde(default)]
-    pub(crate) capabilities: Option<Box<RawValue>>,
+    pub(crate) capabilities: Option<&'a RawValue>,
+}
+
+impl<'a> Object<'a> for DiscoverResult<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [versions, capabilities] = given(json, ["supportedVersions", "capabilities"])?;
+        let versions = required(versions, "supportedVersions")?;
+        Ok(Self {
+            supported_versions: jsonrpc::value(versions, "supportedVersions")?,
+            capabilities,
+        })
+    }
 }
 
 /// `params` of `notifications/cancelled`. The reason is for people: an odd one spoils no cancel, so
 /// it is not read.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CancelledParams {
     pub(crate) request_id: RequestId,
-    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<Cow<'static, str>>,
 }
 
+impl<'a> Object<'a> for CancelledParams {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [id] = given(json, ["requestId"])?;
+        Ok(Self {
+            request_id: jsonrpc::value(required(id, "requestId")?, "requestId")?,
+            reason: None,
+        })
+    }
+}
+
 /// `params` of `notifications/subscriptions/acknowledged`, of whatever JSON types.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct AcknowledgedParams {
-    #[serde(default)]
     notifications: Value,
-    #[serde(default, rename = "_meta")]
     meta: Value,
+}
+
+impl<'a> Object<'a> for AcknowledgedParams {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [notifications, meta] = given(json, ["notifications", "_meta"])?;
+        Ok(Self {
+            notifications: anything(notifications)?,
+            meta: anything(meta)?,
+        })
+    }
 }
 
 impl AcknowledgedParams {
@@ -136,28 +204,45 @@ impl AcknowledgedParams {
 }
 
 /// `params` of `notifications/progress`, raw: tokens and numbers come in many spellings.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(crate) struct ProgressParams<'a> {
-    #[serde(borrow)]
     pub(crate) progress_token: &'a RawValue,
-    #[serde(borrow, default)]
     pub(crate) progress: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) total: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) message: Option<&'a RawValue>,
 }
 
+impl<'a> Object<'a> for ProgressParams<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let names = ["progressToken", "progress", "total", "message"];
+        let [token, progress, total, message] = given(json, names)?;
+        Ok(Self {
+            progress_token: required(token, "progressToken")?,
+            progress,
+            total,
+            message,
+        })
+    }
+}
+
 /// One page of `tools/list`, its tools raw so that a bad one spoils no other.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(crate) struct ToolsPage<'a> {
     /// Null is what some servers write for an empty list.
-    #[serde(borrow, default)]
     pub(crate) tools: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
     pub(crate) next_cursor: Option<String>,
+}
+
+impl<'a> Object<'a> for ToolsPage<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let [tools, next_cursor] = given(json, ["tools", "nextCursor"])?;
+        Ok(Self {
+            tools: tools.map(|raw| jsonrpc::value(raw, "tools")).transpose()?,
+            next_cursor: next_cursor
+                .map(|raw| jsonrpc::value(raw, "nextCursor"))
+                .transpose()?,
+        })
+    }
 }
 
 /// A tool as a server describes it. Everything but the name is as it was sent.
@@ -178,48 +263,48 @@ pub(crate) struct ToolDescription {
 impl ToolDescription {
     /// Reads one entry of a page; says why if it cannot be used.
     pub(crate) fn read(raw: RawJson) -> Result<Self, &'static str> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Members<'a> {
-            #[serde(borrow, default)]
-            name: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            title: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            description: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            input_schema: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            output_schema: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            annotations: Option<&'a RawValue>,
-            #[serde(borrow, default, rename = "_meta")]
-            meta: Option<&'a RawValue>,
-        }
         if !raw.is_object() {
             return Err("it is not an object");
         }
-        let members: Members<'_> = raw.deserialize().map_err(|_| "it has a member twice")?;
-        let text = |member: Option<&RawValue>| -> Option<String> {
-            member.and_then(|raw| serde_json::from_str(raw.get()).ok())
+        let names = [
+            "name",
+            "title",
+            "description",
+            "inputSchema",
+            "outputSchema",
+            "annotations",
+            "_meta",
+        ];
+        let members = given(raw.as_str(), names).map_err(|_| "it has a member twice")?;
+        let [
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema,
+            annotations,
+            meta,
+        ] = members;
+        let text = |member: Option<&RawValue>| {
+            member.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok())
         };
         let keep = |member: Option<&RawValue>| member.map(|part| raw.part(part));
-        let annotated_title = members.annotations.and_then(|annotations| {
+        let annotated_title = annotations.and_then(|annotations| {
             let annotations: Value = serde_json::from_str(annotations.get()).ok()?;
             annotations.get("title")?.as_str().map(str::to_owned)
         });
-        let name = text(members.name).ok_or("it has no name")?;
+        let name = text(name).ok_or("it has no name")?;
         if name.is_empty() {
             return Err("its name is empty");
         }
         Ok(Self {
             name,
-            title: text(members.title).or(annotated_title),
-            description: text(members.description),
-            input_schema: keep(members.input_schema),
-            output_schema: keep(members.output_schema),
-            annotations: keep(members.annotations),
-            meta: keep(members.meta),
+            title: text(title).or(annotated_title),
+            description: text(description),
+            input_schema: keep(input_schema),
+            output_schema: keep(output_schema),
+            annotations: keep(annotations),
+            meta: keep(meta),
             mirrored: Box::default(),
             raw: raw.clone(),
         })
@@ -228,31 +313,39 @@ impl ToolDescription {
     /// Whether the output schema describes an object with the one property `result`: what servers
     /// wrap around a result that is no object.
     pub(crate) fn wraps_result(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Schema<'a> {
-            #[serde(borrow)]
-            properties: std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>,
-        }
         self.output_schema.as_ref().is_some_and(|schema| {
-            schema.object::<Schema<'_>>().is_ok_and(|schema| {
-                schema.properties.len() == 1 && schema.properties.contains_key("result")
-            })
+            let properties = given(schema.as_str(), ["properties"]).ok();
+            let named: Option<BTreeMap<Cow<'_, str>, &RawValue>> =
+                properties.and_then(|[named]| serde_json::from_str(named?.get()).ok());
+            named.is_some_and(|named| named.len() == 1 && named.contains_key("result"))
         })
     }
 }
 
 /// The result of `tools/call`, as a client reads it: raw parts borrow from the message.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(crate) struct CallResult<'a> {
-    #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) structured_content: Option<&'a RawValue>,
-    #[serde(default)]
-    pub(crate) is_error: Option<Value>,
-    #[serde(borrow, default)]
+    pub(crate) is_error: Option<&'a RawValue>,
     pub(crate) task: Option<&'a RawValue>,
+}
+
+impl<'a> Object<'a> for CallResult<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let names = ["content", "structuredContent", "isError", "task"];
+        let [content, structured_content, is_error, task] = given(json, names)?;
+        Ok(Self {
+            content,
+            structured_content,
+            is_error,
+            task,
+        })
+    }
+}
+
+fn anything(json: Option<&RawValue>) -> serde_json::Result<Value> {
+    json.map_or(Ok(Value::Null), |json| serde_json::from_str(json.get()))
 }
 
 /// One block of a tool's result: a text, an image, a sound, a resource or a link to one.

@@ -117,7 +117,7 @@ impl Call {
     }
 
     fn result(&self, raw: RawJson) -> StreamEvent {
-        let parsed: CallResult<'_> = match raw.deserialize() {
+        let parsed: CallResult<'_> = match raw.object() {
             Ok(parsed) => parsed,
             Err(e) => {
                 return self.fail(Error::protocol(format!("an odd result of the call: {e}")));
@@ -128,7 +128,7 @@ impl Call {
                 "a task result, which this client does not support",
             ));
         }
-        let failed = matches!(parsed.is_error, Some(Value::Bool(true)));
+        let failed = parsed.is_error.is_some_and(|raw| raw.get() == "true");
         let content = self.content(&raw, &parsed, failed);
         let sent = Content::json(raw.clone().into_shared());
         if !failed {

@@ -12,13 +12,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::mcp::era::{Dialect, Opened, Unopened, clipped, dialect, spelled};
 use crate::mcp::version::{Era, ProtocolVersion};
-use crate::wire::jsonrpc::{Code, ErrorObject, Outcome, RawJson};
+use crate::wire::jsonrpc::{self, Code, ErrorObject, Outcome, RawJson};
 
 use super::call::rpc_error;
 
@@ -358,16 +357,15 @@ fn meaning(error: &ErrorObject) -> Why {
 
 /// The versions in the data of an error; none if there are none to be read.
 fn listed_in(data: Option<&RawJson>) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Data {
-        supported: Vec<Value>,
-    }
     let text = |value| match value {
         Value::String(text) => Some(text),
         _ => None,
     };
-    let data = data.and_then(|data| data.object::<Data>().ok());
-    let listed = data.map(|data| data.supported).unwrap_or_default();
+    let listed = |data: &RawJson| -> Option<Vec<Value>> {
+        let [supported] = jsonrpc::given(data.as_str(), ["supported"]).ok()?;
+        serde_json::from_str(supported?.get()).ok()
+    };
+    let listed = data.and_then(listed).unwrap_or_default();
     listed.into_iter().filter_map(text).collect()
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::progress::read_token;
 use crate::limits::Limits;
@@ -17,7 +17,7 @@ use crate::mcp::tool::Tool;
 use crate::mcp::types::{CallParams, CancelledParams, RequestMeta, ToolOutput};
 use crate::mcp::version::ProtocolVersion;
 use crate::wire::jsonrpc::{
-    self, Code, ErrorObject, Message, Outcome, RawJson, Request, RequestId, Response,
+    self, Code, ErrorObject, Message, Object, Outcome, RawJson, Request, RequestId, Response,
 };
 
 /// What all sessions of a server share.
@@ -272,16 +272,19 @@ impl ServerSession {
         params: Option<&RawJson>,
         facts: &ServerFacts,
     ) -> Result<String, Refused> {
-        #[derive(serde::Deserialize)]
-        struct ListParams {
-            #[serde(default)]
-            cursor: Option<String>,
+        struct ListParams(Option<String>);
+        impl<'a> Object<'a> for ListParams {
+            fn read(json: &'a str) -> serde_json::Result<Self> {
+                let [cursor] = jsonrpc::given(json, ["cursor"])?;
+                let cursor = cursor.map(|raw| jsonrpc::value(raw, "cursor"));
+                cursor.transpose().map(Self)
+            }
         }
-        let params: ListParams = jsonrpc::parse_params(params).map_err(Refused::Check)?;
+        let ListParams(cursor) = jsonrpc::parse_params(params).map_err(Refused::Check)?;
         // A cursor names the tool that its page begins with: it holds while tools come and go, and
         // means nothing once that one is gone.
         let begins = |cursor: String| facts.tools.iter().position(|tool| tool.name() == cursor);
-        let start = match params.cursor {
+        let start = match cursor {
             None => 0,
             Some(cursor) => begins(cursor).ok_or_else(|| {
                 Refused::Work(ErrorObject::new(Code::INVALID_PARAMS, "unknown cursor"))
@@ -312,7 +315,7 @@ impl ServerSession {
             return Err(invalid("`params` is missing; it names the tool".to_owned()));
         };
         let parsed: CallParams<'_> = params
-            .deserialize()
+            .object()
             .map_err(|e| invalid(format!("invalid params: {e}")))?;
         let arguments = parsed
             .arguments
@@ -412,13 +415,14 @@ fn suits(tool: &Tool, arguments: &RawJson, stated: &Stated) -> Result<(), ErrorO
     let Some(missing) = stated.lacks(needed) else {
         return Ok(());
     };
-    let needed: Map<String, Value> = needed
-        .iter()
-        .map(|capability| (capability.clone(), json!({})))
-        .collect();
+    // Collecting would sort first, which is a lot of code for a few words.
+    let mut named = Map::new();
+    for capability in needed {
+        named.insert(capability.clone(), json!({}));
+    }
     let text = format!("the tool needs a client with the capability `{missing}`");
     Err(ErrorObject {
-        data: RawJson::serialized(&json!({ "requiredCapabilities": needed })).ok(),
+        data: RawJson::serialized(&json!({ "requiredCapabilities": named })).ok(),
         ..ErrorObject::new(Code::MISSING_CAPABILITY, text)
     })
 }

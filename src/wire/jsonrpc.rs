@@ -9,15 +9,18 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use bytestring::ByteString;
 use memchr::memchr2;
-use serde::de::Deserializer;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 mod batch;
 mod id;
+mod integer;
+mod members;
 
 pub(crate) use id::RequestId;
+pub(crate) use integer::integer;
+pub(crate) use members::{Object, given, members, required, required_text, text, value};
 
 /// One JSON-RPC message.
 #[derive(Debug, Clone)]
@@ -126,10 +129,9 @@ impl RawJson {
         serde_json::from_str(&self.0)
     }
 
-    /// As [`deserialize`](Self::deserialize), for a struct. Serde reads one from an array too,
-    /// member by member; in this protocol an array is never meant so.
-    pub(crate) fn object<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
-        object(&self.0)
+    /// Reads an object of the protocol.
+    pub(crate) fn object<'a, T: Object<'a>>(&'a self) -> serde_json::Result<T> {
+        T::read(&self.0)
     }
 
     /// A part of this value, as found by parsing it with borrowed raw values.
@@ -211,37 +213,28 @@ impl Serialize for ErrorObject {
 }
 
 /// The members of a message, raw. A member that is null counts as present.
-#[derive(Deserialize)]
-#[serde(expecting = "a JSON-RPC message, which is an object")]
 struct Members<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
 }
 
-/// Serde reads a raw null in an `Option` as absent, but a null result is a result.
-pub(crate) fn present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-fn object<'a, T: Deserialize<'a>>(json: &'a str) -> serde_json::Result<T> {
-    if json.trim_start().starts_with('[') {
-        return Err(serde::de::Error::custom(
-            "an array where an object has to be",
-        ));
+impl<'a> Object<'a> for Members<'a> {
+    fn read(json: &'a str) -> serde_json::Result<Self> {
+        let names = ["jsonrpc", "id", "method", "params", "result", "error"];
+        let [jsonrpc, id, method, params, result, error] = members(json, names)?;
+        Ok(Self {
+            jsonrpc,
+            id,
+            method,
+            params,
+            result,
+            error,
+        })
     }
-    serde_json::from_str(json)
 }
 
 fn is_null(raw: &RawValue) -> bool {
@@ -276,7 +269,7 @@ pub(crate) fn decode(bytes: &Bytes, max_depth: usize) -> Result<Incoming, Invali
 }
 
 fn decode_one(text: &ByteString) -> Result<Message, Invalid> {
-    let members: Members<'_> = object(text).map_err(|e| {
+    let members = Members::read(text).map_err(|e| {
         let code = if e.is_data() {
             Code::INVALID_REQUEST
         } else {
@@ -347,26 +340,17 @@ fn decode_response(
 }
 
 fn decode_error(raw: &RawValue, slice: impl Fn(&RawValue) -> ByteString) -> Outcome {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(borrow, default)]
-        code: Option<&'a RawValue>,
-        #[serde(borrow, default)]
-        message: Option<&'a RawValue>,
-        #[serde(borrow, default)]
-        data: Option<&'a RawValue>,
-    }
-    let Ok(fields) = object::<Fields<'_>>(raw.get()) else {
+    let Ok([code, message, data]) = given(raw.get(), ["code", "message", "data"]) else {
         return Outcome::Malformed("an `error` that is no object");
     };
-    let Some(code) = fields.code.and_then(|raw| integer(raw.get())) else {
+    let Some(code) = code.and_then(|raw| safe_integer(raw.get())) else {
         return Outcome::Malformed("an `error` without an integer `code`");
     };
     // Whatever stands where the text should be is shown rather than lost.
-    let message = fields.message.map_or(Cow::Borrowed(""), |raw| {
+    let message = message.map_or(Cow::Borrowed(""), |raw| {
         Cow::Owned(serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned()))
     });
-    let data = fields.data.map(|raw| RawJson(slice(raw)));
+    let data = data.map(|raw| RawJson(slice(raw)));
     Outcome::Error(ErrorObject {
         code: Code(code),
         message,
@@ -376,19 +360,17 @@ fn decode_error(raw: &RawValue, slice: impl Fn(&RawValue) -> ByteString) -> Outc
 
 /// What a JSON string says: a slice of it, unless an escape stands in it.
 fn string(json: &ByteString) -> serde_json::Result<ByteString> {
-    // A `Cow` would be owned in any case.
-    match serde_json::from_str::<&str>(json) {
-        Ok(text) => Ok(json.slice_ref(text)),
-        Err(_) => serde_json::from_str::<String>(json).map(Into::into),
-    }
+    text(json).map(|text| match text {
+        Cow::Borrowed(text) => json.slice_ref(text),
+        Cow::Owned(text) => text.into(),
+    })
 }
 
-/// An integer that may be written as a fraction.
-fn integer(text: &str) -> Option<i64> {
-    text.parse().ok().or_else(|| {
-        let number: f64 = text.parse().ok()?;
-        (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
-    })
+/// An integer that may be written as a fraction, if no peer that counts in doubles misreads it then.
+fn safe_integer(json: &str) -> Option<i64> {
+    const MAX: u64 = 9_000_000_000_000_000;
+    let is_safe = |number: &i64| number.unsigned_abs() < MAX;
+    json.parse().ok().or_else(|| integer(json).filter(is_safe))
 }
 
 /// Whether brackets outside strings nest at most `max` deep.
@@ -415,18 +397,18 @@ pub(crate) fn depth_within(json: &[u8], max: usize) -> bool {
 }
 
 /// `params` of a type of ours; absent reads as an empty object.
-pub(crate) fn parse_params<'a, T: Deserialize<'a>>(
+pub(crate) fn parse_params<'a, T: Object<'a>>(
     params: Option<&'a RawJson>,
 ) -> Result<T, ErrorObject> {
     let parsed = match params {
-        Some(raw) if raw.is_object() => raw.deserialize(),
+        Some(raw) if raw.is_object() => raw.object(),
         Some(_) => {
             return Err(ErrorObject::new(
                 Code::INVALID_PARAMS,
                 "`params` is not an object",
             ));
         }
-        None => serde_json::from_str("{}"),
+        None => T::read("{}"),
     };
     parsed.map_err(|e| ErrorObject::new(Code::INVALID_PARAMS, format!("invalid params: {e}")))
 }

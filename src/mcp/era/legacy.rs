@@ -36,14 +36,14 @@ impl Dialect for Legacy {
     }
 
     fn opened(&self, result: &RawJson) -> Result<Opened, Unopened> {
-        let result: InitializeResult = result
+        let result: InitializeResult<'_> = result
             .object()
             .map_err(|e| Unopened::Odd(format!("an odd answer to initialize: {e}")))?;
         let known = ProtocolVersion::parse(&result.protocol_version);
         let Some(version) = known.filter(|version| version.is_legacy()) else {
             return Err(Unopened::Versions(vec![result.protocol_version]));
         };
-        Ok(Opened::new(version, result.capabilities.as_deref()))
+        Ok(Opened::new(version, result.capabilities))
     }
 
     fn confirmation(&self) -> Option<Bytes> {
@@ -76,7 +76,8 @@ impl Dialect for Legacy {
     /// The status says so, never a code: "Session Management" of the transport's specification. Some
     /// servers answer 400. A server of another era has codes of its own, and misses its `_meta`.
     fn loss(&self, denial: &Denial<'_>) -> Option<Loss> {
-        let says = |word: &str| denial.status == 400 && denial.body.to_lowercase().contains(word);
+        let says =
+            |word: &str| denial.status == 400 && denial.body.to_ascii_lowercase().contains(word);
         let is_lost = denial.has_session && (denial.status == 404 || says("session"));
         let is_stranger = matches!(
             denial.code,

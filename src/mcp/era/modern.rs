@@ -4,7 +4,6 @@
 //! whether they are the end, subscriptions, cancelling by hanging up. Must not know of any other
 //! era.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,7 +42,7 @@ impl Dialect for Modern {
     }
 
     fn opened(&self, result: &RawJson) -> Result<Opened, Unopened> {
-        let result: DiscoverResult = result
+        let result: DiscoverResult<'_> = result
             .object()
             .map_err(|e| Unopened::Odd(format!("an odd answer to server/discover: {e}")))?;
         let listed = |version: &ProtocolVersion| {
@@ -53,7 +52,7 @@ impl Dialect for Modern {
         let Some(version) = ProtocolVersion::known(false).find(listed) else {
             return Err(Unopened::Versions(result.supported_versions));
         };
-        Ok(Opened::new(version, result.capabilities.as_deref()))
+        Ok(Opened::new(version, result.capabilities))
     }
 
     fn confirmation(&self) -> Option<Bytes> {
@@ -91,7 +90,7 @@ impl Dialect for Modern {
 
     /// A server of another era misses its session, or the handshake.
     fn loss(&self, denial: &Denial<'_>) -> Option<Loss> {
-        let body = denial.body.to_lowercase();
+        let body = denial.body.to_ascii_lowercase();
         let misses = ["initialize", "session"]
             .iter()
             .any(|word| body.contains(word));
@@ -118,31 +117,32 @@ impl Dialect for Modern {
     fn freshness(&self, page: &RawJson) -> Duration {
         /// What is kept for a day is kept for a session's life.
         const MAX_MS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
-        let ttl = page.object::<Kept>().ok().and_then(|kept| kept.ttl_ms);
+        let ttl = jsonrpc::given(page.as_str(), ["ttlMs"]).ok();
+        let ttl: Option<Value> = ttl.and_then(|[ttl]| serde_json::from_str(ttl?.get()).ok());
         let whole = |ms: &f64| *ms >= 0.0 && ms.fract() == 0.0;
         let ms = ttl.and_then(|ttl| ttl.as_f64()).filter(whole);
         Duration::from_secs_f64(ms.unwrap_or_default().min(MAX_MS) / 1000.0)
     }
 
     fn completion(&self, result: &RawJson) -> Completion {
-        let members = match result.object::<ResultMembers<'_>>() {
+        let names = ["resultType", "inputRequests", "requestState"];
+        let [kind, requests, state] = match jsonrpc::given(result.as_str(), names) {
             Ok(members) => members,
             Err(e) => return Completion::Odd(format!("an odd result: {e}")),
         };
-        match members.result_type {
-            None => Completion::Complete,
-            Some(Value::String(kind)) if kind == "complete" => Completion::Complete,
-            Some(Value::String(kind)) if kind == "input_required" => {
-                let state = members.request_state.map(RawValue::get);
+        let Some(kind) = kind.map(RawValue::get) else {
+            return Completion::Complete;
+        };
+        match jsonrpc::text(kind).as_deref() {
+            Ok("complete") => Completion::Complete,
+            Ok("input_required") => {
+                let state = state.map(RawValue::get);
                 Completion::InputRequired {
-                    methods: members.input_requests.map(methods).unwrap_or_default(),
+                    methods: requests.map(methods).unwrap_or_default(),
                     state: state.filter(|json| json.starts_with('"')).map(Box::from),
                 }
             }
-            Some(odd) => {
-                let odd = clipped(&odd.to_string());
-                Completion::Odd(format!("a result of the unknown type {odd}"))
-            }
+            _ => Completion::Odd(format!("a result of the unknown type {}", clipped(kind))),
         }
     }
 
@@ -271,38 +271,22 @@ impl Dialect for Modern {
     }
 }
 
-/// Read only as far as the type of the result says that they count.
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResultMembers<'a> {
-    #[serde(default)]
-    result_type: Option<Value>,
-    #[serde(borrow, default)]
-    input_requests: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    request_state: Option<&'a RawValue>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Kept {
-    #[serde(default)]
-    ttl_ms: Option<Value>,
-}
-
 /// The methods of the requests that a server wants answered, each once.
 fn methods(requests: &RawValue) -> Vec<String> {
     /// Who reads the error gains nothing by more.
     const MAX_NAMED: usize = 8;
-    let Ok(requests) = serde_json::from_str::<BTreeMap<String, Value>>(requests.get()) else {
+    let Ok(requests) = serde_json::from_str::<Map<String, Value>>(requests.get()) else {
         return vec!["something that cannot be read".to_owned()];
     };
     let method = |request: &Value| request.get("method").and_then(Value::as_str).map(clipped);
     let named = requests
         .values()
         .map(|request| method(request).unwrap_or_else(|| "a request without a method".to_owned()));
-    let named: BTreeSet<String> = named.collect();
-    named.into_iter().take(MAX_NAMED).collect()
+    let mut named: Vec<String> = named.collect();
+    named.sort_unstable();
+    named.dedup();
+    named.truncate(MAX_NAMED);
+    named
 }
 
 /// What every result of this era says.

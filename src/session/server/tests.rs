@@ -175,17 +175,14 @@ fn a_session_opens_with_the_version_that_was_asked_for() {
 #[test]
 fn an_opening_without_a_version_is_refused() {
     let table = [
-        (
-            "",
-            "invalid params: missing field `protocolVersion` at line 1 column 2",
-        ),
+        ("", "invalid params: missing field `protocolVersion`"),
         (
             r#","params":null"#,
-            "invalid params: missing field `protocolVersion` at line 1 column 2",
+            "invalid params: missing field `protocolVersion`",
         ),
         (
             r#","params":{"protocolVersion":7}"#,
-            "invalid params: invalid type: integer `7`, expected a string at line 1 column 20",
+            "invalid params: `protocolVersion`: invalid type: integer `7`, expected a string",
         ),
         (r#","params":["2025-11-25"]"#, "`params` is not an object"),
         (r#","params":"2025-11-25""#, "`params` is not an object"),
@@ -409,7 +406,7 @@ fn the_tools_are_listed_in_order_and_on_one_page() {
         (r#"{"cursor":"p2"}"#, "unknown cursor"),
         (
             r#"{"cursor":7}"#,
-            "invalid params: invalid type: integer `7`, expected a string at line 1 column 11",
+            "invalid params: `cursor`: invalid type: integer `7`, expected a string",
         ),
         ("[]", "`params` is not an object"),
         ("7", "`params` is not an object"),

@@ -10,7 +10,7 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::string;
+use super::{safe_integer, string};
 
 /// A request's id. `7` and `"7"` are different ids, and each goes back as it came.
 #[derive(Clone)]
@@ -47,11 +47,9 @@ impl RequestId {
     /// As [`parse`](Self::parse), but for the id of a response, which may be an integer that a
     /// peer wrote as a fraction.
     pub(super) fn parse_answered(token: &ByteString) -> Option<Self> {
-        Self::parse(token).ok().or_else(|| {
-            let number: f64 = token.parse().ok()?;
-            let exact = number.fract() == 0.0 && number.abs() < 9e15;
-            exact.then_some(Self::Number(number as i64))
-        })
+        Self::parse(token)
+            .ok()
+            .or_else(|| safe_integer(token).map(Self::Number))
     }
 
     /// The same id without a hold on the message it came in.
