@@ -15,6 +15,10 @@
 //! byte for byte what was asked for; a client is fed by a raw server, and counts and checks its own
 //! events. CPU time is that of the measured process, from its clock. A wrong answer fails the run.
 //!
+//! The raw HTTP load never sleeps while it measures CPU time: else a slow server would pay for waking
+//! it at each write, and a fast one would not. The figures that are times of the clock are taken
+//! with a load that sleeps, as a real peer does.
+//!
 //! `rmcp` has two modes. Its best HTTP server has sessions off and JSON responses on, its best stdio
 //! server uses non-blocking pipes, its best client keeps connections and runs on one thread. Its
 //! default is what its constructors give, and for a client a multi-thread runtime as well.

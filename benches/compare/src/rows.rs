@@ -2,6 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::report::{self, Figure, Line};
 use crate::{Outcome, child, load};
@@ -37,6 +40,9 @@ struct Row {
     figures: &'static [(&'static str, &'static [Bar])],
     measure: fn(&'static str, Size) -> Measured<'static>,
 }
+
+/// No measurement takes this long.
+const STUCK: Duration = Duration::from_secs(60);
 
 /// How much is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -284,7 +290,13 @@ const ROWS: &[Row] = &[
         name: "connect",
         contestants: ALL,
         figures: &[("connect 100 servers, list their tools: ms", &[AtMost(12.0)])],
-        measure: |name, _| Box::pin(load::connect(name)),
+        measure: |name, _| Box::pin(load::connect(name, "connect")),
+    },
+    Row {
+        name: "connect-handshake",
+        contestants: ALL,
+        figures: &[("the same, all with a handshake: ms", &[AtMost(12.0)])],
+        measure: |name, _| Box::pin(load::connect(name, "handshake")),
     },
 ];
 
@@ -345,7 +357,8 @@ async fn measure(row: &Row, rounds: usize, size: Size) -> Outcome {
     let mut values = vec![vec![Vec::new(); row.contestants.len()]; row.figures.len()];
     for _ in 0..rounds {
         for (contestant, &name) in row.contestants.iter().enumerate() {
-            let measured = (row.measure)(name, size).await;
+            let measured = timeout(STUCK, (row.measure)(name, size)).await;
+            let measured = measured.map_err(|_| format!("{name} is stuck"))?;
             let measured = measured.map_err(|e| format!("{name}: {e}"))?;
             for (figure, value) in values.iter_mut().zip(measured) {
                 figure[contestant].push(value);

@@ -26,6 +26,11 @@ pub(crate) fn initialize() -> String {
 
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
+/// Asks the raw server, which looks at no more than the method.
+pub(crate) fn discover() -> String {
+    r#"{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{}}"#.to_owned()
+}
+
 pub(crate) fn list(id: u64) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{}}}}"#)
 }
@@ -56,7 +61,7 @@ fn call(id: u64, tool: &str, args: &str) -> String {
 pub(crate) fn result(id: &str, text: &str) -> String {
     response(
         id,
-        &format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#),
+        &format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":"{text}"}}]}}"#),
     )
 }
 
@@ -77,9 +82,13 @@ pub(crate) fn reply(id: &str, request: &Request<'_>) -> serde_json::Result<Strin
                 r#"{{"protocolVersion":"{VERSION}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"raw","version":"1"}}}}"#
             ),
         ),
+        ("server/discover", _) => response(
+            id,
+            r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#,
+        ),
         ("tools/list", _) => response(
             id,
-            r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"stream","inputSchema":{"type":"object"}}]}"#,
+            r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"stream","inputSchema":{"type":"object"}}]}"#,
         ),
         _ => format!(
             r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"Method not found"}}}}"#

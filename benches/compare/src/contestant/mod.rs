@@ -100,7 +100,10 @@ impl Texts {
     async fn next(&mut self) -> Option<&str> {
         self.left = self.left.checked_sub(1)?;
         if !self.interval.is_zero() {
-            sleep_until(self.next).await;
+            // A timer has the precision of a millisecond, also for what is due at once.
+            if self.next > Instant::now() {
+                sleep_until(self.next).await;
+            }
             self.next += self.interval;
             self.text = clock::wall_ns().to_string();
         }

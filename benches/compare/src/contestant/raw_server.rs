@@ -124,8 +124,7 @@ struct Events {
 
 impl Events {
     fn new(id: &str, token: &str, args: wire::Stream) -> Self {
-        let interval = Duration::from_micros(args.interval_us);
-        let timer = (!interval.is_zero()).then(|| Box::pin(sleep_until(Instant::now())));
+        let timer = (args.interval_us > 0).then(|| Box::pin(sleep_until(Instant::now())));
         Self {
             frames: wire::Frames::new("event: message\ndata: ", token, "\n\n"),
             text: wire::text(args.size),
@@ -144,7 +143,10 @@ impl Events {
         let mut out = Vec::with_capacity(self.args.chunk);
         while self.sent < self.args.n {
             if let Some(timer) = &mut self.timer {
-                ready!(timer.as_mut().poll(cx));
+                // A timer has the precision of a millisecond, also for what is due at once.
+                if timer.deadline() > Instant::now() {
+                    ready!(timer.as_mut().poll(cx));
+                }
                 let next = timer.deadline() + Duration::from_micros(self.args.interval_us);
                 timer.as_mut().reset(next);
                 self.text = clock::wall_ns().to_string();

@@ -71,6 +71,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Learns what the server is, without a session.
+    pub(crate) async fn discover(&mut self) -> Outcome {
+        self.post(&wire::discover()).await?;
+        match memmem::find(&self.answer().await?, b"supportedVersions") {
+            Some(_) => Ok(()),
+            None => Err("an odd answer to server/discover".into()),
+        }
+    }
+
     /// A connection of the same session.
     pub(crate) async fn another(&self) -> Outcome<Self> {
         let address = self.stream.peer_addr()?.to_string();
@@ -98,8 +107,9 @@ impl Connection {
         Ok(memmem::find_iter(&answer, br#""inputSchema""#).count())
     }
 
-    pub(crate) async fn echo(&mut self) -> Outcome {
-        self.post(&wire::echo(1)).await?;
+    /// Calls `echo`. The id is not in use on another connection of the session.
+    pub(crate) async fn echo(&mut self, id: u64) -> Outcome {
+        self.post(&wire::echo(id)).await?;
         let answer = self.answer().await?;
         match memmem::find(&answer, wire::ECHO.as_bytes()) {
             Some(_) => Ok(()),

@@ -8,6 +8,7 @@ mod stdio;
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
+use tokio::task::{JoinHandle, yield_now};
 
 use crate::child::{Contestant, LOAD, MEASURED};
 use crate::{Outcome, clock, wire};
@@ -23,6 +24,7 @@ pub(crate) async fn http_events(name: &str, n: u64, size: usize, calls: u64) -> 
     }
     let each = n / calls;
     http_calls(&mut connections, each / 10 + 1, size).await?;
+    let _awake = Awake::stay();
     let (cpu, started) = (server.cpu()?, Instant::now());
     http_calls(&mut connections, each, size).await?;
     let (cpu, took) = (server.cpu()? - cpu, started.elapsed().as_secs_f64());
@@ -52,6 +54,7 @@ pub(crate) async fn http_echo(name: &str, n: u64) -> Outcome<Vec<f64>> {
     }
     let each = n / CONNECTIONS;
     echoes(&mut connections, each / 10 + 1).await?;
+    let _awake = Awake::stay();
     let (cpu, started) = (server.cpu()?, Instant::now());
     echoes(&mut connections, each).await?;
     let (cpu, took) = (server.cpu()? - cpu, started.elapsed().as_secs_f64());
@@ -60,12 +63,14 @@ pub(crate) async fn http_echo(name: &str, n: u64) -> Outcome<Vec<f64>> {
 }
 
 async fn echoes(connections: &mut [Connection], n: u64) -> Outcome {
-    let calls = connections.iter_mut().map(|connection| async move {
-        for _ in 0..n {
-            connection.echo().await?;
-        }
-        Outcome::Ok(())
-    });
+    let calls = (0..)
+        .zip(connections)
+        .map(|(first, connection)| async move {
+            for id in first * n..(first + 1) * n {
+                connection.echo(id).await?;
+            }
+            Outcome::Ok(())
+        });
     try_join_all(calls).await.map(drop)
 }
 
@@ -130,11 +135,11 @@ pub(crate) async fn client(name: &str, n: u64, size: usize, chunk: usize) -> Out
     Contestant::figures(MEASURED, &role).await
 }
 
-/// A client that connects to 100 raw servers.
-pub(crate) async fn connect(name: &str) -> Outcome<Vec<f64>> {
+/// A client that connects to 100 raw servers, in its own way or with the handshake.
+pub(crate) async fn connect(name: &str, scenario: &str) -> Outcome<Vec<f64>> {
     let role = ["server", "http", "raw", "single", "100"];
     let (_server, addresses) = Contestant::serve(LOAD, &role).await?;
-    let mut role = vec!["client", "connect", name];
+    let mut role = vec!["client", scenario, name];
     role.extend(addresses.iter().map(String::as_str));
     Contestant::figures(MEASURED, &role).await
 }
@@ -147,11 +152,31 @@ pub(crate) async fn stdio_client(name: &str, scenario: &str, args: Vec<u64>) -> 
     Contestant::figures(MEASURED, &role).await
 }
 
+/// Keeps the load from sleeping. A server that is slower than the load would else pay for waking it
+/// at each write, which costs more than the write on a virtual machine, and a faster one would not.
+struct Awake(JoinHandle<()>);
+
+impl Awake {
+    fn stay() -> Self {
+        Self(tokio::spawn(async {
+            loop {
+                yield_now().await;
+            }
+        }))
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 async fn open(addresses: &[String]) -> Outcome<Connection> {
     let mut connection = Connection::open(addresses.first().ok_or("no address")?).await?;
     connection.handshake().await?;
     // A wrong answer shows before anything is timed.
-    connection.echo().await?;
+    connection.echo(1).await?;
     Ok(connection)
 }
 

@@ -5,12 +5,14 @@
 //! stdio N SIZE                  the same over stdio
 //! calls N INFLIGHT              calls/s over stdio
 //! connect ADDRESS...            ms until all are connected and their tools are listed
+//! handshake ADDRESS...          the same, in the era of the handshake
 //! ```
 
 mod ours;
 mod raw;
 mod rmcp;
 
+use std::any::Any;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -46,14 +48,24 @@ pub(super) async fn run(scenario: &str, name: &str, target: &[&str]) -> Outcome<
                 _ => rmcp::calls(&rmcp::stdio().await?, n, inflight).await,
             }
         }
-        ("connect", addresses) => {
+        ("connect" | "handshake", addresses) => {
+            let discovers = scenario == "connect";
             let started = Instant::now();
-            let tools = match name {
-                "ours" => ours::connect(addresses).await?,
-                "raw" => raw::connect(addresses).await?,
-                _ => rmcp::connect(addresses, mode).await?,
+            // What is connected stays so until the clock was read.
+            let (tools, took, _connected): (usize, _, Box<dyn Any>) = match name {
+                "ours" => {
+                    let (tools, hub) = ours::connect(addresses, discovers).await?;
+                    (tools, started.elapsed(), Box::new(hub))
+                }
+                "raw" => {
+                    let (tools, connections) = raw::connect(addresses, discovers).await?;
+                    (tools, started.elapsed(), Box::new(connections))
+                }
+                _ => {
+                    let (tools, clients) = rmcp::connect(addresses, mode).await?;
+                    (tools, started.elapsed(), Box::new(clients))
+                }
             };
-            let took = started.elapsed();
             let expected = 2 * addresses.len();
             if tools != expected {
                 return Err(format!("{tools} tools where there are {expected}").into());

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agent_hub_kit::{AgentHubClient, EventKind, StdioCommand};
+use agent_hub_kit::{AgentHubClient, Era, EventKind, StdioCommand};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -61,9 +61,13 @@ pub(super) async fn calls(hub: &AgentHubClient, n: u64, inflight: u64) -> Outcom
     Ok(vec![n as f64 / started.elapsed().as_secs_f64()])
 }
 
-pub(super) async fn connect(addresses: &[&str]) -> Outcome<usize> {
+pub(super) async fn connect(
+    addresses: &[&str],
+    discovers: bool,
+) -> Outcome<(usize, AgentHubClient)> {
     let hub = AgentHubClient::builder().build();
     let servers = addresses.iter().map(|address| (*address, url(address)));
-    let connected = hub.connect_all_http(servers).await?;
-    Ok(connected.iter().map(|(_, tools)| tools.len()).sum())
+    let era = if discovers { Era::Auto } else { Era::Legacy };
+    let connected = hub.connect_all_http(servers).era(era).await?;
+    Ok((connected.iter().map(|(_, tools)| tools.len()).sum(), hub))
 }

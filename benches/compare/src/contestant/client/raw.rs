@@ -40,11 +40,19 @@ async fn call(connection: &mut Connection, args: wire::Stream, n: u64) -> Outcom
     Ok(tally)
 }
 
-pub(super) async fn connect(addresses: &[&str]) -> Outcome<usize> {
-    let listed = try_join_all(addresses.iter().map(|address| async move {
+pub(super) async fn connect(
+    addresses: &[&str],
+    discovers: bool,
+) -> Outcome<(usize, Vec<Connection>)> {
+    let connected = try_join_all(addresses.iter().map(|address| async move {
         let mut connection = Connection::open(address).await?;
-        connection.handshake().await?;
-        connection.tools().await
+        if discovers {
+            connection.discover().await?;
+        } else {
+            connection.handshake().await?;
+        }
+        Outcome::Ok((connection.tools().await?, connection))
     }));
-    Ok(listed.await?.iter().sum())
+    let (tools, connections): (Vec<usize>, _) = connected.await?.into_iter().unzip();
+    Ok((tools.iter().sum(), connections))
 }

@@ -114,11 +114,12 @@ pub(super) async fn calls(client: &Client, n: u64, inflight: u64) -> Outcome<Vec
     Ok(vec![n as f64 / started.elapsed().as_secs_f64()])
 }
 
-pub(super) async fn connect(addresses: &[&str], mode: Mode) -> Outcome<usize> {
-    let listed = try_join_all(addresses.iter().map(|address| async move {
+pub(super) async fn connect(addresses: &[&str], mode: Mode) -> Outcome<(usize, Vec<Client>)> {
+    let connected = try_join_all(addresses.iter().map(|address| async move {
         let client = http(address, mode).await?;
         let tools = client.list_all_tools().await?.len();
-        Outcome::Ok((client, tools))
+        Outcome::Ok((tools, client))
     }));
-    Ok(listed.await?.iter().map(|(_, tools)| tools).sum())
+    let (tools, clients): (Vec<usize>, _) = connected.await?.into_iter().unzip();
+    Ok((tools.iter().sum(), clients))
 }
