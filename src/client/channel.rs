@@ -7,6 +7,7 @@ use std::future::{pending, poll_fn};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::connection::Connection;
@@ -16,8 +17,9 @@ use crate::error::Error;
 use crate::session::client::Owner;
 use crate::transport::Messages;
 
-/// Messages that are taken before anything else gets its turn.
-const MAX_MESSAGES: usize = 256;
+/// Messages that are taken before anything else gets its turn. Until the next turn their events are
+/// slices of what was read: at worst, with noise in between, a piece of 64 KiB for each.
+const MAX_MESSAGES: usize = 128;
 
 /// A reader that makes a lot of room at once ends the pause; for less it is looked so often, so that
 /// a slow reader of one call does not hold up the others for longer than it has to.
@@ -30,6 +32,18 @@ pub(super) struct Channel {
     /// How often it was opened since a request was answered, and how many were answered by then.
     starts: usize,
     answered: u64,
+    /// There was more to take in the last turn.
+    is_cut: bool,
+}
+
+/// How a turn ended.
+enum Turn {
+    /// There may be more at hand.
+    Cut,
+    /// Nothing more at hand.
+    Dry,
+    /// The channel is over.
+    Ended,
 }
 
 impl Channel {
@@ -39,6 +53,7 @@ impl Channel {
             attempt: None,
             starts: 0,
             answered: 0,
+            is_cut: false,
         }
     }
 
@@ -98,27 +113,39 @@ impl Channel {
         if let Some(pause) = connection.pause() {
             return sleep(pause.min(MAX_PAUSE)).await;
         }
-        if !poll_fn(|cx| read_some(messages.as_mut(), connection, cx)).await {
-            self.messages = None;
+        if std::mem::take(&mut self.is_cut) {
+            // What was read by its reader need not be copied.
+            yield_now().await;
+        }
+        match poll_fn(|cx| read_some(messages.as_mut(), connection, cx)).await {
+            Turn::Cut => self.is_cut = true,
+            Turn::Dry => {}
+            Turn::Ended => self.messages = None,
         }
     }
 }
 
-/// True while the channel is open.
 fn read_some(
     messages: &mut dyn Messages,
     connection: &Connection,
     cx: &mut Context<'_>,
-) -> Poll<bool> {
+) -> Poll<Turn> {
     for taken in 0..MAX_MESSAGES {
         match messages.poll_next(cx) {
-            Poll::Ready(Some(Ok(message))) => {
-                connection.input(|session| session.handle_message(&message, Owner::Nobody));
+            Poll::Ready(Some(message)) => {
+                if taken == 0 {
+                    connection.settle();
+                }
+                match message {
+                    Ok(message) => {
+                        connection.input(|session| session.handle_message(&message, Owner::Nobody))
+                    }
+                    Err(e) => connection.input(|session| session.handle_skipped(&e)),
+                }
                 if connection.is_full() {
-                    return Poll::Ready(true);
+                    return Poll::Ready(Turn::Cut);
                 }
             }
-            Poll::Ready(Some(Err(e))) => connection.input(|session| session.handle_skipped(&e)),
             Poll::Ready(None) => {
                 let how = match messages.poll_excerpt(MAX_ASIDE_BYTES, cx) {
                     Poll::Ready(how) => how,
@@ -126,11 +153,14 @@ fn read_some(
                 };
                 let error = Error::transport(how);
                 connection.lose(|session| session.handle_lost(&error));
-                return Poll::Ready(false);
+                return Poll::Ready(Turn::Ended);
             }
-            Poll::Pending if taken > 0 => return Poll::Ready(true),
+            Poll::Pending if taken > 0 => return Poll::Ready(Turn::Dry),
             Poll::Pending => return Poll::Pending,
         }
     }
-    Poll::Ready(true)
+    Poll::Ready(Turn::Cut)
 }
+
+#[cfg(test)]
+mod tests;

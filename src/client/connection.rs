@@ -284,6 +284,14 @@ impl Connection {
         }
     }
 
+    /// More has come on a shared link: what waits unread lets go of what was read before.
+    pub(super) fn settle(&self) {
+        self.shared()
+            .inboxes
+            .values()
+            .for_each(|inbox| inbox.settle());
+    }
+
     /// Whether some call's events wait unread up to their bound, so that nothing more should be
     /// read from a shared link.
     pub(super) fn is_full(&self) -> bool {

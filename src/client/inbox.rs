@@ -33,6 +33,8 @@ pub(super) struct Inbox {
 #[derive(Debug, Default)]
 struct Queue {
     events: VecDeque<StreamEvent>,
+    /// How many of the last ones may be slices of what was read.
+    slices: usize,
     bytes: usize,
     ended: bool,
     /// The server wants the call made again, with this beside its arguments.
@@ -78,15 +80,15 @@ impl Inbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event.
+    /// Adds an event. On a link that can be made to wait it stays a slice of what was read, until
+    /// [`settle`](Self::settle) is called.
     ///
     /// # Errors
     /// The limit that leaves no room. A terminal event always has room.
     pub(super) fn push(&self, event: StreamEvent) -> Result<Pushed, Error> {
-        let event = match event.is_terminal() {
-            true => event,
-            // An event of a few bytes would keep the large piece alive in which it came.
-            false => event.into_owned(),
+        let event = match self.feeder {
+            None if !event.is_terminal() => event.into_owned(),
+            _ => event,
         };
         let weight = event.weight();
         let mut queue = self.queue();
@@ -100,6 +102,7 @@ impl Inbox {
         }
         queue.bytes += weight;
         queue.events.push_back(event);
+        queue.slices += 1;
         self.filled.store(true, Ordering::Release);
         let full = !queue.ended && self.check(queue.events.len() + 1, queue.bytes).is_err();
         if !full {
@@ -112,6 +115,22 @@ impl Inbox {
             true => Pushed::Full(reader),
             false => Pushed::Done(reader),
         })
+    }
+
+    /// Copies the events that nobody has read yet: one of a few bytes would keep the large piece
+    /// alive in which it came.
+    pub(super) fn settle(&self) {
+        if !self.filled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut queue = self.queue();
+        let settled = queue.events.len().saturating_sub(queue.slices);
+        for event in queue.events.range_mut(settled..) {
+            if !event.is_terminal() {
+                *event = event.clone().into_owned();
+            }
+        }
+        queue.slices = 0;
     }
 
     /// Adds an end that is none if the call is made again.
@@ -199,8 +218,11 @@ mod tests {
     use std::task::Wake;
     use std::time::Duration;
 
+    use bytes::Bytes;
+
     use super::*;
     use crate::event::{Content, EventKind};
+    use crate::session::progress::ProgressDecoder;
 
     #[derive(Default)]
     struct Wakes(AtomicUsize);
@@ -279,6 +301,32 @@ mod tests {
             assert!(full.to_string().contains(named), "{full}");
             inbox.push(end()).unwrap();
             assert_eq!(drain(&inbox).len(), fit + 1, "{named}");
+        }
+    }
+
+    #[test]
+    fn a_slice_is_copied_at_once_or_when_the_queue_is_settled() {
+        let line = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"hello"}}"#;
+        for feeder in [None, Some(Arc::default())] {
+            let is_fed = feeder.is_some();
+            let inbox = Inbox::new(&Limits::default(), None, feeder);
+            let [first, second] = [(); 2].map(|()| Bytes::from(line.as_bytes().to_vec()));
+            let push = |line: &Bytes| {
+                let decoded = ProgressDecoder::new(9).decode(line.clone());
+                inbox.push(decoded.unwrap().1).unwrap();
+            };
+            push(&first);
+            assert_eq!(first.is_unique(), !is_fed);
+            inbox.settle();
+            assert!(first.is_unique());
+            push(&second);
+            for left in [1, 0] {
+                assert_eq!(inbox.pop().unwrap().text(), Some("hello"));
+                assert_eq!(inbox.queue().events.len(), left);
+            }
+            assert!(second.is_unique());
+            inbox.settle();
+            assert_eq!(inbox.queue().bytes, 0, "what is copied weighs the same");
         }
     }
 
