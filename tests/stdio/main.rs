@@ -37,6 +37,7 @@ mod raw;
 mod both;
 mod descriptors;
 mod leaving;
+mod runtimes;
 mod serving;
 
 use std::error::Error as _;

@@ -1,11 +1,12 @@
-//! The program of the server side of these tests: `stdio_server [GRACE_MS]`. Says on stderr what
-//! becomes of its calls.
+//! The program of the server side of these tests: `stdio_server [GRACE_MS]`, on as many threads as
+//! `THREADS` says, or on one. Says on stderr what becomes of its calls.
 
 use std::time::Duration;
 
 use agent_hub_kit::{Limits, McpServer, RawArgs, Result, Tool, ToolContext};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::runtime::Builder;
 use tokio::time::sleep;
 
 #[derive(Deserialize, JsonSchema)]
@@ -91,14 +92,21 @@ fn server(limits: Limits) -> McpServer {
         .build()
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
+fn main() -> Result<()> {
     let mut limits = Limits::default();
     let grace = std::env::args().nth(1).and_then(|ms| ms.parse().ok());
     if let Some(grace) = grace {
         limits.shutdown_timeout = Duration::from_millis(grace);
     }
-    server(limits).serve_stdio().await?;
+    let threads = std::env::var("THREADS").ok().and_then(|n| n.parse().ok());
+    let mut builder = Builder::new_current_thread();
+    if let Some(threads) = threads {
+        builder = Builder::new_multi_thread();
+        builder.worker_threads(threads);
+    }
+    #[expect(clippy::expect_used, reason = "without one there is nothing to test")]
+    let runtime = builder.enable_all().build().expect("a runtime");
+    runtime.block_on(server(limits).serve_stdio())?;
     eprintln!("served");
     Ok(())
 }
