@@ -84,7 +84,8 @@ impl Servers {
 
     fn client(&self, Http(era): Http) -> Client {
         Client::connected(async |hub| {
-            let tools = hub.connect_http("load", &self.urls[0]).era(era).await;
+            let url = self.urls.first().unwrap();
+            let tools = hub.connect_http("load", url).era(era).await;
             assert!(!tools.unwrap().is_empty());
         })
     }

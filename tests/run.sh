@@ -231,6 +231,7 @@ if [ "$conformance" -eq 0 ]; then
     step "conformance" tests/conformance/run.sh
     count_tests
 fi
+step "each bench once" cargo test --benches --features "$tests"
 step "documentation" docs
 step "clippy on each feature set" lint_feature_sets
 step "no HTTP where there is only stdio" no_http_in_stdio

@@ -115,11 +115,19 @@ impl Client {
             .bench_local(|| self.block_on(self.echo()));
     }
 
-    /// So many calls at once that the server takes no more.
+    /// As many calls at once as the server takes, each followed by another one.
     pub fn bench_echo_at_once(&self, bencher: Bencher<'_, '_>) {
-        bencher.counter(ItemsCount::new(AT_ONCE)).bench_local(|| {
-            self.block_on(join_all((0..AT_ONCE).map(|_| self.echo())));
-        });
+        const EACH: usize = 16;
+        let echoes = async || {
+            for _ in 0..EACH {
+                self.echo().await;
+            }
+        };
+        bencher
+            .counter(ItemsCount::new(AT_ONCE * EACH))
+            .bench_local(|| {
+                self.block_on(join_all((0..AT_ONCE).map(|_| echoes())));
+            });
     }
 
     pub fn bench_events<L>(&self, bencher: Bencher<'_, '_>, load: Load<L>) {
