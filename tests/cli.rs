@@ -825,15 +825,40 @@ async fn a_server_answers_to_the_names_it_was_given() {
 #[tokio::test]
 async fn the_demo_shows_a_conversation_and_ends_by_itself() {
     let demo = run(&["demo"]).await;
-    assert_eq!((demo.code, &*demo.err), (Some(0), ""));
+    assert_eq!(demo.code, Some(0), "{}", demo.err);
+    let greeting = "Hello, I am a server of my own: 聞こえますか? 👋\n";
     for line in [
-        "connected alpha/echo at http://127.0.0.1:",
-        "connected beta/echo at http://127.0.0.1:",
-        "\nalpha: Hello beta, ",
-        "\nbeta: Hi alpha, so am I: 聞こえますか? 👋\n",
+        "connected echo/echo at http://127.0.0.1:",
+        "connected llm/ask at http://127.0.0.1:",
+        &format!("\necho: {greeting}"),
+        &format!("\nllm: You said: {greeting}"),
+        "\n  T\n",
+        "\n        You \n",
+        "\n4 calls, ",
     ] {
         assert!(demo.out.contains(line), "{line:?} in\n{}", demo.out);
     }
+    // Each speaks before the other has ended.
+    let both = demo.out.split("both at once:\n").nth(1).unwrap();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let columns = [8, 2].map(|column| {
+        let lines = both.lines().enumerate();
+        let own = lines.filter(|(_, line)| indent(line) == column);
+        own.map(|(at, _)| at).collect::<Vec<_>>()
+    });
+    let [llm, echo] = columns;
+    assert!(llm[0] < echo[echo.len() - 1], "{both}");
+    assert!(echo[0] < llm[llm.len() - 1], "{both}");
+    assert!(
+        demo.err.contains("echo: received 41 characters\n"),
+        "{}",
+        demo.err
+    );
+    assert!(
+        demo.err.contains("prepare: asked 41 characters\n"),
+        "{}",
+        demo.err
+    );
 }
 
 #[tokio::test]

@@ -1,13 +1,11 @@
-//! Two servers and a hub in one process, over real sockets: a conversation, token by token.
+//! The specialists and a hub in one process, over real sockets: a conversation, token by token.
 
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, EventKind, McpServer, Tool, ToolContext, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use agent_hub_kit::specialists::{build_echo_server, build_llm_server};
+use agent_hub_kit::{AgentHubClient, CallStream, DummyLlm, EventKind, StreamEvent};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use crate::failure::{Failure, Unconnected};
 use crate::screen::{Screen, Style};
@@ -18,8 +16,13 @@ pub(crate) async fn run() -> Result<(), Failure> {
         .build();
     let mut screen = Screen::new();
     let (mut servers, mut handles) = (JoinSet::new(), Vec::new());
-    for name in ["alpha", "beta"] {
-        let bound = speaker(name)
+    let specialists = [
+        ("echo", build_echo_server()),
+        ("llm", build_llm_server(DummyLlm::new().delay(PACE))),
+    ];
+    for (name, server) in specialists {
+        let bound = server
+            .build()
             .bind("127.0.0.1:0")
             .await
             .map_err(|e| Failure::serving(e, ""))?;
@@ -34,11 +37,11 @@ pub(crate) async fn run() -> Result<(), Failure> {
             screen.text(&format!("connected {} at {url}\n", tool.qualified_name()))?;
         }
     }
-    let mut events = 0;
-    for (server, text) in SCRIPT {
-        events += say(&hub, &mut screen, server, text).await?;
-    }
-    screen.text(&format!("{} calls, {events} events\n", SCRIPT.len()))?;
+    let mut events = show(&mut screen, "echo", echo(&hub, GREETING)).await?;
+    events += show(&mut screen, "llm", ask(&hub, GREETING)).await?;
+    screen.text("and both at once:\n")?;
+    events += show_both(&mut screen, echo(&hub, SHORT), ask(&hub, SHORT)).await?;
+    screen.text(&format!("4 calls, {events} events\n"))?;
     hub.close().await;
     for handle in handles {
         handle.shutdown();
@@ -47,68 +50,64 @@ pub(crate) async fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets one server say a text, and gives how many events it took.
-async fn say(
-    hub: &AgentHubClient,
-    screen: &mut Screen,
-    server: &str,
-    text: &str,
-) -> Result<usize, Failure> {
-    let mut events = hub
-        .call_tool_stream("echo", json!({ "text": text }))
-        .server(server);
+fn echo(hub: &AgentHubClient, text: &str) -> CallStream {
+    let pace = PACE.as_millis() as u64;
+    hub.call_tool_stream("echo", json!({ "text": text, "delay_ms": pace }))
+}
+
+fn ask(hub: &AgentHubClient, text: &str) -> CallStream {
+    hub.call_tool_stream("ask", json!({ "user_request": text }))
+}
+
+/// Shows one call as a line that grows, and gives how many events it took.
+async fn show(screen: &mut Screen, who: &str, mut call: CallStream) -> Result<usize, Failure> {
     let (mut count, mut speaks) = (0, false);
-    while let Some(event) = events.next().await {
+    while let Some(event) = call.next().await {
         count += 1;
         if event.kind == EventKind::Text && !speaks {
             speaks = true;
-            let node = event.node.as_ref().map_or(server, |node| node.as_str());
-            let node = screen.emphasized(Style::Bold, node);
-            screen.print(&format!("{node}: "))?;
+            let who = screen.emphasized(Style::Bold, who);
+            screen.print(&format!("{who}: "))?;
         }
         match event.error() {
             Some(error) => return Err(Failure::Call(error.clone())),
             None if event.is_terminal() => screen.finish()?,
-            None => screen.event(&event, server)?,
+            None => screen.event(&event, who)?,
         }
     }
     Ok(count)
 }
 
-/// A server whose tool `echo` says a text under the node `name`, at a pace that can be read along.
-fn speaker(name: &'static str) -> McpServer {
-    let tool =
-        Tool::typed::<EchoArgs>("echo").description("Says a text back, one character at a time");
-    McpServer::builder(name, env!("CARGO_PKG_VERSION"))
-        .tool_with(tool, name, speak)
-        .build()
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct EchoArgs {
-    /// The text to say back.
-    text: String,
-}
-
-async fn speak(
-    name: &'static str,
-    EchoArgs { text }: EchoArgs,
-    ctx: ToolContext,
-) -> Result<String, ToolError> {
-    let stream = ctx.streamer(name);
-    for ch in text.chars() {
-        stream.text(ch).await?;
-        sleep(PACE).await;
+/// Shows two calls side by side: a column each, a piece a line, in the order in which they came.
+async fn show_both(
+    screen: &mut Screen,
+    mut left: CallStream,
+    mut right: CallStream,
+) -> Result<usize, Failure> {
+    let mut count = 0;
+    loop {
+        let (indent, event) = tokio::select! {
+            Some(event) = left.next() => ("  ", event),
+            Some(event) = right.next() => ("        ", event),
+            else => return Ok(count),
+        };
+        count += 1;
+        show_piece(screen, indent, &event)?;
     }
-    Ok(text)
 }
 
-/// Who says what. With the pace below it takes about four seconds.
-const SCRIPT: [(&str, &str); 4] = [
-    ("alpha", "Hello beta, I am a server of my own."),
-    ("beta", "Hi alpha, so am I: 聞こえますか? 👋"),
-    ("alpha", "Loud and clear, token by token."),
-    ("beta", "And one hub listens to us both."),
-];
+fn show_piece(screen: &mut Screen, indent: &str, event: &StreamEvent) -> Result<(), Failure> {
+    match (event.error(), event.text()) {
+        (Some(error), _) => Err(Failure::Call(error.clone())),
+        (None, Some(text)) if event.kind == EventKind::Text => {
+            Ok(screen.text(&format!("{indent}{text}\n"))?)
+        }
+        _ => Ok(()),
+    }
+}
 
+const GREETING: &str = "Hello, I am a server of my own: 聞こえますか? 👋";
+const SHORT: &str = "Together";
+
+/// That it can be read along. It takes about four seconds.
 const PACE: Duration = Duration::from_millis(25);
