@@ -8,6 +8,12 @@
     clippy::disallowed_methods
 )] // a test may fail loudly, and may look at the clock
 
+#[allow(dead_code)] // the tests of models use the rest
+#[path = "llm/endpoint.rs"]
+mod endpoint;
+#[path = "cli/llm.rs"]
+mod llm;
+
 use std::future::pending;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +24,7 @@ use agent_hub_kit::specialists::build_echo_server;
 use agent_hub_kit::{ContentBlock, Json, RawArgs, Tool, ToolContext, ToolError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -35,8 +41,13 @@ struct Ended {
 }
 
 fn start(args: &[&str]) -> Child {
-    Command::new(BINARY)
-        .args(args)
+    let mut command = Command::new(BINARY);
+    command.args(args);
+    started(command)
+}
+
+fn started(mut command: Command) -> Child {
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -84,7 +95,11 @@ fn signal(child: &Child, name: &str) {
 
 /// `agent-hub echo` with its URL.
 async fn start_echo(args: &[&str]) -> (Child, String) {
-    let mut child = start(&[&["echo", "--port", "0"], args].concat());
+    listening(start(&[&["echo", "--port", "0"], args].concat())).await
+}
+
+/// A server that was started, with its URL.
+async fn listening(mut child: Child) -> (Child, String) {
     let mut line = String::new();
     let mut err = BufReader::new(child.stderr.as_mut().unwrap());
     timeout(PATIENCE, err.read_line(&mut line))
@@ -212,10 +227,14 @@ fn port_of(url: &str) -> u16 {
     authority.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
-/// An address where nobody listens.
-async fn nowhere() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    format!("http://{}/mcp", listener.local_addr().unwrap())
+/// An address where nobody listens, and which nobody else is given while the socket is there.
+fn nowhere() -> (String, TcpSocket) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (
+        format!("http://{}/mcp", socket.local_addr().unwrap()),
+        socket,
+    )
 }
 
 #[tokio::test]
@@ -330,7 +349,8 @@ async fn tools_are_shown_with_their_arguments() {
 #[tokio::test]
 async fn the_exit_status_says_how_it_ended() {
     let served = serve().await;
-    let (url, gone) = (&*served.url, &*nowhere().await);
+    let (gone, _socket) = nowhere();
+    let (url, gone) = (&*served.url, &*gone);
     let wrong_path = format!("http://{}/", served.addr);
     let name = served.addr.to_string();
     let listed = format!("there are: {name}/echo, {name}/hold");
@@ -1039,7 +1059,7 @@ async fn tools_as_json_are_one_a_line_as_their_server_describes_them() {
 
 #[tokio::test]
 async fn what_one_server_offers_is_shown_though_another_is_down() {
-    let gone = nowhere().await;
+    let (gone, _socket) = nowhere();
     for flag in ["--json", "--connect-timeout=30"] {
         let tools = run(&["tools", "stdio:no-such-program", &echo_child(), &gone, flag]).await;
         assert_eq!(tools.code, Some(3), "{}", tools.err);

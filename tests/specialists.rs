@@ -16,10 +16,11 @@ use std::sync::Arc;
 use agent_hub_kit::specialists::build_llm_server;
 use agent_hub_kit::{
     AgentHubClient, ChatChunk, ChatRequest, ChatStream, DummyLlm, FinishReason, Llm, McpServer,
-    RawArgs, Tool, ToolContext, testing,
+    OpenAiLlm, RawArgs, Tool, ToolContext, testing,
 };
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 use tokio::sync::Notify;
 
 use endpoint::{DONE, Endpoint, STOP, STREAM, deltas, on_time, whole};
@@ -134,9 +135,11 @@ async fn what_the_endpoint_fails_with_is_the_tools_error_after_what_came() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_not_there_is_told_with_what_to_do() {
-    let endpoint = Endpoint::bind().await;
-    let (url, llm) = (endpoint.url("/v1"), endpoint.llm());
-    drop(endpoint);
+    // Nobody listens here, and nobody else is given the port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/v1", socket.local_addr().unwrap());
+    let llm = OpenAiLlm::builder(&url, "m").build().unwrap();
     let events = asked(llm, json!({ "user_request": "Hi" })).await;
     let told = events.last().unwrap()[1].as_str().unwrap();
     for wanted in [&*url, "look whether the model's server runs"] {
