@@ -20,11 +20,12 @@ async fn main() -> agent_hub_kit::Result<()> {
     hub.connect_http("llm-agent", url).await?;
 
     let mut events = hub.call_tool_stream("ask", json!({ "user_request": request }));
-    let mut last = EventKind::Log;
+    let mut last: Option<EventKind> = None;
     while let Some(event) = events.next().await {
-        if event.kind != last {
-            print!("\n[{}] ", event.kind);
-            last = event.kind.clone();
+        if last.as_ref() != Some(&event.kind) {
+            let end = last.map_or("", |_| "\n");
+            print!("{end}[{}] ", event.kind);
+            last = Some(event.kind.clone());
         }
         match event.text() {
             Some(piece) => print!("{piece}"),

@@ -52,7 +52,7 @@
 //! | `tls` | `https://` for clients, on rustls and the system's root certificates | |
 //! | `llm` | [`Llm`]: language models, [`OpenAiLlm`] among them | |
 //! | `graph` | [`LlmGraph`]: agents as graphs of steps | |
-//! | `specialists` | ready servers | |
+//! | `specialists` | ready servers: echo and LLM | |
 //! | `testing` | a hub and a server joined in memory | |
 //! | `cli` | the `agent-hub` command | |
 //!
@@ -162,7 +162,8 @@ pub use transport::stdio::StdioCommand;
     feature = "client",
     feature = "server",
     feature = "http",
-    feature = "schemars"
+    feature = "schemars",
+    feature = "llm"
 ))]
 #[doc = include_str!("../README.md")]
 mod readme {}

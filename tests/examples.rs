@@ -1,6 +1,10 @@
 //! The examples run, and both READMEs show them, and say the same, as they are.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may fail loudly
 
+#[allow(dead_code)] // the tests of models use the rest
+#[path = "llm/endpoint.rs"]
+mod endpoint;
+
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -10,6 +14,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+
+use endpoint::{DONE, Endpoint, STOP, STREAM, deltas, on_time};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const READMES: [&str; 2] = [
@@ -48,11 +54,13 @@ fn blocks(text: &str) -> Vec<(&str, String)> {
 
 /// Starts an example that serves, and gives it with the line that it says first.
 async fn serving(name: &str, arg: &str) -> (Child, String) {
-    let mut server = example(name)
-        .arg(arg)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = example(name);
+    server.arg(arg);
+    started(server).await
+}
+
+async fn started(mut server: Command) -> (Child, String) {
+    let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut out = BufReader::new(server.stdout.take().unwrap());
     timeout(PATIENCE, out.read_line(&mut line))
@@ -113,6 +121,91 @@ Some("write") text: "2"
 None result: "draft 2"
 "#;
     assert_eq!(printed(example("graph_agent")).await, wanted);
+}
+
+#[tokio::test]
+async fn local_model_streams_from_its_thread() {
+    let wanted = r#"think: "on a thread of its own"
+text: "by"
+text: " "
+text: "the"
+text: " "
+text: "sea"
+result: "by the sea"
+"#;
+    assert_eq!(printed(example("local_model")).await, wanted);
+}
+
+/// Runs the client of the agents against one of them.
+async fn llm_agent_client(url: &str, request: &str) -> String {
+    let port = url.split([':', '/']).nth(4).unwrap();
+    let mut client = example("llm_agent_client");
+    client.env("LLM_AGENT_PORT", port).arg(request);
+    printed(client).await
+}
+
+#[tokio::test]
+async fn llm_agent_client_shows_what_llm_agent_server_thinks_and_says() {
+    let mut server = example("llm_agent_server");
+    server.env("LLM_AGENT_PORT", "0");
+    let (_server, url) = started(server).await;
+    let said = llm_agent_client(&url, "Hé👋").await;
+    let wanted = "[think] 2 messages, 0 images\n[text] You said: Hé👋\n[result] You said: Hé👋\n";
+    assert_eq!(said, wanted);
+}
+
+#[tokio::test]
+async fn llm_agent_server_openai_asks_its_endpoint() {
+    let endpoint = Endpoint::bind().await;
+    let mut server = example("llm_agent_server_openai");
+    server
+        .env("LLM_AGENT_PORT", "0")
+        .env("OPENAI_BASE_URL", endpoint.url("/v1"))
+        .env("OPENAI_MODEL", "m")
+        .env("OPENAI_API_KEY", "k3y-k3y-k3y");
+    let (_server, url) = started(server).await;
+    let answer = STREAM.to_owned() + &deltas(&[r#"{"content":"Yes."}"#]) + STOP + DONE;
+    let client = llm_agent_client(&url, "Hi");
+    let (seen, said) = on_time(async { tokio::join!(endpoint.answer(answer), client) }).await;
+    let wanted = "[log] asked 2 characters\n[text] Yes.\n[result] Yes.\n";
+    assert_eq!(said, wanted);
+    assert_eq!(seen.field("authorization"), Some("Bearer k3y-k3y-k3y"));
+    assert_eq!(seen.body["model"], "m");
+
+    let hub = AgentHubClient::builder().build();
+    hub.connect_http("agent", &url).await.unwrap();
+    let about = hub.call_tool("about", ()).await.unwrap();
+    assert_eq!(about, format!("m at {}", endpoint.url("/v1")));
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn orchestrator_passes_on_what_comes_and_goes() {
+    let said = printed(example("orchestrator")).await;
+    let results = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("None result: "));
+    let wanted = [
+        r#""cook: You said: Hi""#,
+        r#""cook: You said: Hi; pilot: You said: Hi""#,
+        r#""pilot: You said: Hi""#,
+    ];
+    assert_eq!(results.collect::<Vec<_>>(), wanted, "{said}");
+    let both = said.split("None result: ").nth(1).unwrap();
+    let first_and_last = |node: &str| {
+        let lines = both.lines().enumerate();
+        let mut own = lines.filter(|(_, line)| line.starts_with(&format!("Some(\"{node}\")")));
+        let first = own.next().unwrap().0;
+        (first, own.last().unwrap().0)
+    };
+    let (cook, pilot) = (
+        first_and_last("cook/answer"),
+        first_and_last("pilot/answer"),
+    );
+    assert!(
+        cook.0 < pilot.1 && pilot.0 < cook.1,
+        "one after the other: {both}"
+    );
 }
 
 #[tokio::test]
@@ -231,6 +324,10 @@ fn the_readmes_show_the_examples_as_they_are() {
     for (name, source) in [
         ("my_server", include_str!("../examples/my_server.rs")),
         ("my_client", include_str!("../examples/my_client.rs")),
+        (
+            "llm_agent_server",
+            include_str!("../examples/llm_agent_server.rs"),
+        ),
     ] {
         assert!(source.lines().count() <= 60, "{name} is no quick start");
         // Above it stands what only concerns the file.
@@ -248,6 +345,16 @@ fn an_example_is_read_at_a_glance() {
         ("axum_mount", include_str!("../examples/axum_mount.rs")),
         ("graph_agent", include_str!("../examples/graph_agent.rs")),
         ("many_servers", include_str!("../examples/many_servers.rs")),
+        ("local_model", include_str!("../examples/local_model.rs")),
+        (
+            "llm_agent_client",
+            include_str!("../examples/llm_agent_client.rs"),
+        ),
+        (
+            "llm_agent_server_openai",
+            include_str!("../examples/llm_agent_server_openai.rs"),
+        ),
+        ("orchestrator", include_str!("../examples/orchestrator.rs")),
         ("stdio_child", include_str!("../examples/stdio_child.rs")),
     ] {
         assert!(source.lines().count() <= 60, "{name}");

@@ -2,10 +2,11 @@
 # Every check of this repository, from a fresh clone. Needs Rust with rustfmt and clippy; for the
 # interop tests Python 3.10 or newer with venv, and PyPI the first time; and for those and the
 # conformance suite Node.js with npm, and its registry the first time. --full also needs nightly Rust
-# and a C++ compiler, which the fuzzer is built with.
+# and a C++ compiler, which the fuzzer is built with, and puts a real model into the user's cache.
 #
 #   tests/run.sh                     all steps
-#   tests/run.sh --full              also the long ones: each fuzz target for FUZZ_SECONDS (60)
+#   tests/run.sh --full              also the long ones: a real model, and each fuzz target for
+#                                    FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
@@ -89,7 +90,8 @@ docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features
 }
 
-# Adds up the results in the log of the step that ran tests: cargo's and the conformance suite's.
+# Adds up the results in the log of the step that ran tests: cargo's, the conformance suite's and the
+# model's.
 count_tests() {
     local p f
     sed -n -E '/^ +(Running|Doc-tests) |^test result: |^[0-9]+ passed, /{ s/^ */   /; s/ \(.*\)$//; p; }' "$log"
@@ -238,6 +240,12 @@ step "no HTTP where there is only stdio" no_http_in_stdio
 step "demo" demo
 
 if [ -n "$full" ]; then
+    export PYTHON=$python
+    optional=true step "fetch a model" tests/model/run.sh --install
+    if [ "$status" -eq 0 ]; then
+        step "a real model" tests/model/run.sh
+        count_tests
+    fi
     optional=true step "install the fuzzer" install_fuzzer
     if [ "$status" -eq 0 ]; then
         step "build the fuzz targets" build_fuzz_targets

@@ -195,7 +195,7 @@ pub(crate) const CALL_USAGE: &str = "agent-hub call [OPTIONS] <TARGET>... <TOOL>
 macro_rules! target_help {
     () => {
         "\
-A TARGET is http://HOST:PORT/PATH, or 'stdio:COMMAND ARGS...': a program that is started, and ended
+A TARGET is http(s)://HOST:PORT/PATH, or 'stdio:COMMAND ARGS...': a program that is started, and ended
 with the command. Its words are split as a shell splits them, but no shell is run, and of the
 environment it sees only the likes of PATH and HOME: 'stdio:env NAME=VALUE COMMAND' adds to it.
 Servers are named HOST:PORT or by their program, a second one of the same name NAME-2. Where several
