@@ -16,7 +16,7 @@ use super::driver::now;
 use super::events::{Observer, ServerChange};
 use super::join::join_all;
 use super::known::Known;
-use super::registry::{Registry, ToolRef};
+use super::registry::{Registry, SharedTools, ToolRef};
 use super::status::ServerStatus;
 use super::suggest::listed;
 use crate::error::{Error, Result};
@@ -155,12 +155,13 @@ impl Hub {
     }
 
     /// Says which tools have become ambiguous.
-    pub(super) fn warn_of_shared(&self, server: &Arc<str>, shared: &[String]) {
-        if !shared.is_empty() {
+    pub(super) fn warn_of_shared(&self, server: &Arc<str>, shared: &SharedTools) {
+        if shared.count > 0 && self.observer.is_set() {
+            let names: Vec<_> = shared.first.iter().map(ToolRef::qualified_name).collect();
             let text = format!(
                 "other servers offer tools of the same name, which are called by server and name: \
                  {}",
-                listed(shared)
+                listed(&names, shared.count)
             );
             self.observer.warn(server, &text);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::connection::Connection;
 use super::status::{ServerState, ServerStatus};
-use super::suggest::{Known, Standing, hint, one_line};
+use super::suggest::{Known, MAX_NAMES, Standing, hint, one_line};
 use crate::error::{Error, Place, Result};
 use crate::event::{Content, describe};
 use crate::mcp::param::ParamHeader;
@@ -169,10 +169,17 @@ struct Live {
 /// What became of a server that was given a connection.
 #[derive(Debug)]
 pub(super) struct Filled {
-    /// The qualified names of its tools that others offer too, beside those of the others.
-    pub(super) shared: Vec<String>,
+    pub(super) shared: SharedTools,
     /// The connection that it had.
     pub(super) old: Option<Arc<Connection>>,
+}
+
+/// Tools of a server that others offer too, beside those of the others.
+#[derive(Debug, Default)]
+pub(super) struct SharedTools {
+    pub(super) count: usize,
+    /// As many as are told: many servers of one kind share all of their tools.
+    pub(super) first: Vec<ToolRef>,
 }
 
 impl Registry {
@@ -324,19 +331,19 @@ impl Registry {
     }
 
     /// Replaces the tools of a server, if it is still the same connection and no later list was
-    /// quicker. Gives the names that [`Filled::shared`] speaks of, of tools that are new.
+    /// quicker. Gives those tools that are new and shared.
     pub(super) fn update(
         &mut self,
         connection: &Arc<Connection>,
         listed: u64,
         tools: Vec<ToolRef>,
-    ) -> Vec<String> {
+    ) -> SharedTools {
         let Some(server) = self.live_of(connection) else {
-            return Vec::new();
+            return SharedTools::default();
         };
         server.error = None;
         let Some(live) = server.live.as_mut().filter(|live| live.listed < listed) else {
-            return Vec::new();
+            return SharedTools::default();
         };
         live.listed = listed;
         let old = std::mem::replace(&mut live.tools, tools.clone());
@@ -376,13 +383,19 @@ impl Registry {
         }
     }
 
-    fn shared(&self, tools: &[ToolRef]) -> Vec<String> {
-        tools
+    fn shared(&self, tools: &[ToolRef]) -> SharedTools {
+        let offers = tools
             .iter()
             .filter_map(|tool| self.offers.get(tool.name()))
-            .filter(|offers| offers.len() > 1)
-            .flat_map(|offers| offers.values().map(ToolRef::qualified_name))
-            .collect()
+            .filter(|offers| offers.len() > 1);
+        SharedTools {
+            count: offers.clone().map(BTreeMap::len).sum(),
+            first: offers
+                .flat_map(BTreeMap::values)
+                .take(MAX_NAMES)
+                .cloned()
+                .collect(),
+        }
     }
 
     pub(super) fn tools(&self, name: &str) -> Vec<ToolRef> {

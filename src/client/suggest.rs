@@ -53,7 +53,10 @@ pub(super) fn hint(known: &[Known<'_>], wanted: &str, server: Option<&str>) -> S
         said.push(format!("no server `{unknown}` is connected"));
     }
     let mut there_are = match (qualified().next(), up().next()) {
-        (Some(_), _) => format!("there are: {}", listed(&qualified().collect::<Vec<_>>())),
+        (Some(_), _) => {
+            let names: Vec<_> = qualified().collect();
+            format!("there are: {}", listed(&names, names.len()))
+        }
         (None, Some(_)) => "there are no tools".to_owned(),
         (None, None) if meant.is_some() => String::new(),
         (None, None) => "no server is connected".to_owned(),
@@ -126,13 +129,15 @@ fn rest_after<'a>(name: &'a str, server: &str) -> Option<&'a str> {
     name.strip_prefix(server)?.strip_prefix('/')
 }
 
-/// A few of the names, in words.
-pub(super) fn listed(names: &[String]) -> String {
-    const MAX_NAMES: usize = 20;
-    let shown = names.get(..MAX_NAMES).unwrap_or(names).join(", ");
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
+/// How many names are said at most.
+pub(super) const MAX_NAMES: usize = 20;
+
+/// A few of the names, in words: of `count`, `first` has those that come first.
+pub(super) fn listed(first: &[String], count: usize) -> String {
+    let shown = first.get(..MAX_NAMES).unwrap_or(first);
+    match count.saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

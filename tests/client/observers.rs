@@ -181,3 +181,41 @@ fn a_hub_with_an_async_observer_can_be_built_before_there_is_a_runtime() {
         });
     }
 }
+
+#[test]
+fn of_tools_that_many_servers_share_a_few_are_told_and_the_rest_counted() {
+    run(async || {
+        let peer = Peer::polite().await;
+        let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = warnings.clone();
+        let hub = AgentHubClient::builder()
+            .on_event(move |event| {
+                if let HubEvent::Warning { text, .. } = event {
+                    kept.lock().unwrap().push(text.clone());
+                }
+            })
+            .build();
+        let mut tools = Vec::new();
+        for n in 10..35 {
+            tools = peer.connect(&hub, &format!("s{n}")).await;
+        }
+        let text =
+            "other servers offer tools of the same name, which are called by server and name: ";
+        let (first, count) = (tools[0].name(), tools.len());
+        let told = |servers: usize| -> String {
+            let names = tools.iter().flat_map(|tool| {
+                (10..10 + servers).map(move |server| format!("s{server}/{}", tool.name()))
+            });
+            names.take(20).collect::<Vec<_>>().join(", ")
+        };
+        let warnings = warnings.lock().unwrap();
+        assert_eq!(warnings.len(), 24, "the first server is alone");
+        assert!(
+            warnings[0].starts_with(&format!("{text}s10/{first}, s11/{first}")),
+            "{}",
+            warnings[0]
+        );
+        let more = 25 * count - 20;
+        assert_eq!(warnings[23], format!("{text}{} and {more} more", told(25)));
+    });
+}
