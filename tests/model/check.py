@@ -79,10 +79,12 @@ def tokens_arrive_one_by_one(endpoint, _):
     with specialist(endpoint, "--max-tokens", str(TOKENS), "--temperature", "0") as url:
         with ask(url, "Tell me about the sea.") as call:
             said = texts(call, 1)
-            begun = time.monotonic()
             assert generates(endpoint), "the first token came only with the last"
-            events = [json.loads(line) for line in call.stdout]
-            spread = time.monotonic() - begun
+            seen = [time.monotonic()]
+            events = []
+            for line in call.stdout:
+                events.append(json.loads(line))
+                seen.append(time.monotonic())
             assert call.wait(PATIENCE) == 0, call.stderr.read()
     said += [event["content"] for event in events if event["type"] == "text"]
     # A token may be a part of a character, which comes with the next.
@@ -91,7 +93,10 @@ def tokens_arrive_one_by_one(endpoint, _):
     assert last == {"type": "result", "content": "".join(said), "node": None}, last
     logs = [event["content"] for event in events if event["type"] == "log"]
     assert any(f"{TOKENS} written" in log for log in logs), logs
-    return f"{len(said)} texts, the last {spread:.2f} s after the first"
+    # Those that come together come within microseconds.
+    steps = sum(later - earlier > 0.0005 for earlier, later in zip(seen, seen[1:]))
+    assert steps > TOKENS // 4, f"{len(said)} texts in {steps} steps"
+    return f"{len(said)} texts in {steps} steps over {seen[-1] - seen[0]:.2f} s"
 
 
 def ctrl_c_stops_the_model(endpoint, _):

@@ -15,7 +15,8 @@ model=$cache/model.gguf
 
 install_model() {
     local venv=$cache/venv
-    if cmp -s "$here/requirements.txt" "$cache/installed.txt" && "$venv/bin/python" -c 'import xllamacpp'; then
+    if cmp -s "$here/requirements.txt" "$cache/installed.txt" && [ -f "$model" ] &&
+        "$venv/bin/python" -c 'import xllamacpp'; then
         return
     fi
     if ! "${PYTHON:-python3}" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))'; then
