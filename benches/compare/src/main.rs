@@ -25,6 +25,7 @@
 //!
 //! Needs Linux, two cores and `taskset` (util-linux).
 
+#![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "its report goes there")]
 
 mod child;
@@ -33,6 +34,7 @@ mod contestant;
 mod load;
 mod report;
 mod rows;
+mod run;
 mod wire;
 
 use std::process::ExitCode;
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         [child::ROLE, ref role @ ..] => contestant::run(role),
-        _ => rows::run(&words),
+        _ => run::rows(&words),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -123,7 +123,7 @@ fn number(value: Option<f64>) -> String {
         Some(value) if value >= 1e4 => format!("{:.0} k", value / 1e3),
         Some(value) if value >= 100.0 => format!("{value:.0}"),
         Some(value) if value >= 10.0 => format!("{value:.1}"),
-        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(0.0) => "0".to_owned(),
         Some(value) if value < 0.1 => format!("{value:.3}"),
         Some(value) => format!("{value:.2}"),
     }

@@ -2,16 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
-use tokio::time::timeout;
+use crate::{Outcome, load};
 
-use crate::report::{self, Figure, Line};
-use crate::{Outcome, child, load};
-
-const OURS: &str = "ours";
-const BEST: &str = "rmcp-best";
-const DEFAULT: &str = "rmcp-default";
+pub(crate) const OURS: &str = "ours";
+pub(crate) const BEST: &str = "rmcp-best";
+pub(crate) const DEFAULT: &str = "rmcp-default";
 const RAW: &str = "raw";
 
 const ALL: &[&str] = &[OURS, BEST, DEFAULT, RAW];
@@ -20,6 +16,7 @@ const TWO: &[&str] = &[OURS, BEST];
 
 /// What a figure may be at most, or has to be at least.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::enum_variant_names, reason = "they read as the bars do")]
 pub(crate) enum Bar {
     AtMost(f64),
     AtLeast(f64),
@@ -31,24 +28,21 @@ pub(crate) enum Bar {
 
 use Bar::{AtLeast, AtLeastOfBest, AtLeastOfRaw, AtMost, AtMostOfBest, AtMostOfRaw};
 
-type Measured<'a> = Pin<Box<dyn Future<Output = Outcome<Vec<f64>>> + 'a>>;
+pub(crate) type Measured<'a> = Pin<Box<dyn Future<Output = Outcome<Vec<f64>>> + 'a>>;
 
-struct Row {
-    name: &'static str,
-    contestants: &'static [&'static str],
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) contestants: &'static [&'static str],
     /// One for each value that is measured.
-    figures: &'static [(&'static str, &'static [Bar])],
-    measure: fn(&'static str, Size) -> Measured<'static>,
+    pub(crate) figures: &'static [(&'static str, &'static [Bar])],
+    pub(crate) measure: fn(&'static str, Size) -> Measured<'static>,
 }
-
-/// No measurement takes this long.
-const STUCK: Duration = Duration::from_secs(60);
 
 /// How much is asked for.
 #[derive(Debug, Clone, Copy)]
-struct Size {
+pub(crate) struct Size {
     /// A quarter of it.
-    quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl Size {
@@ -59,7 +53,7 @@ impl Size {
     }
 }
 
-const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     Row {
         name: "server-4b",
         contestants: ALL,
@@ -299,84 +293,3 @@ const ROWS: &[Row] = &[
         measure: |name, _| Box::pin(load::connect(name, "handshake")),
     },
 ];
-
-/// Measures the rows that the words pick and prints their lines.
-pub(crate) fn run(words: &[&str]) -> Outcome {
-    let (mut picked, mut repeat, mut size) = (Vec::new(), None, Size { quick: false });
-    let mut words = words.iter();
-    while let Some(&word) = words.next() {
-        match word {
-            "--quick" => size.quick = true,
-            "--repeat" => {
-                let rounds = words.next().ok_or("--repeat needs a number")?;
-                repeat = Some(
-                    rounds
-                        .parse()
-                        .map_err(|e| format!("--repeat {rounds}: {e}"))?,
-                );
-            }
-            name => picked.push(name),
-        }
-    }
-    let rows: Vec<&Row> = if picked.is_empty() {
-        ROWS.iter().collect()
-    } else {
-        pick(&picked)?
-    };
-    let rounds: usize = repeat.unwrap_or(if size.quick { 2 } else { 5 });
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        child::pin_self(child::LOAD).await?;
-        println!("{}", report::head(rounds)?);
-        for row in rows {
-            measure(row, rounds, size)
-                .await
-                .map_err(|e| format!("{}: {e}", row.name))?;
-        }
-        Ok(())
-    })
-}
-
-fn pick(names: &[&str]) -> Outcome<Vec<&'static Row>> {
-    let mut picked = Vec::new();
-    for name in names {
-        let before = picked.len();
-        picked.extend(ROWS.iter().filter(|row| row.name.starts_with(name)));
-        if picked.len() == before {
-            let all: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-            return Err(format!("no row {name}; there are {}", all.join(", ")).into());
-        }
-    }
-    Ok(picked)
-}
-
-/// Interleaves the contestants, so that what disturbs the machine disturbs all of them.
-async fn measure(row: &Row, rounds: usize, size: Size) -> Outcome {
-    let mut values = vec![vec![Vec::new(); row.contestants.len()]; row.figures.len()];
-    for _ in 0..rounds {
-        for (contestant, &name) in row.contestants.iter().enumerate() {
-            let measured = timeout(STUCK, (row.measure)(name, size)).await;
-            let measured = measured.map_err(|_| format!("{name} is stuck"))?;
-            let measured = measured.map_err(|e| format!("{name}: {e}"))?;
-            for (figure, value) in values.iter_mut().zip(measured) {
-                figure[contestant].push(value);
-            }
-        }
-    }
-    for (&(what, bars), values) in row.figures.iter().zip(values) {
-        let mut figure = Figure::default();
-        for (&name, values) in row.contestants.iter().zip(values) {
-            let median = Some(load::median(values));
-            match name {
-                OURS => figure.ours = median,
-                BEST => figure.best = median,
-                DEFAULT => figure.default = median,
-                _ => figure.raw = median,
-            }
-        }
-        println!("{}", Line { what, bars, figure });
-    }
-    Ok(())
-}
