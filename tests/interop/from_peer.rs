@@ -18,16 +18,21 @@ for_each_peer!(served [
 
 /// Runs the scenario with the peer's client, which finds our server.
 async fn served(row: Row, _name: &str, scenario: impl AsyncFnOnce(&Client)) {
-    let (target, _serving) = match row.link {
+    let (target, _serving) = our_server(row.link).await;
+    if let Some(client) = Client::of(row, "client", target) {
+        scenario(&client).await;
+    }
+}
+
+/// What a peer's client is told of our server.
+pub(crate) async fn our_server(link: Link) -> (String, Option<Serving>) {
+    match link {
         Link::Http => {
             let (url, serving) = serve_http().await;
             (url, Some(serving))
         }
         // The client starts it and ends it.
         Link::Stdio => (format!("stdio:'{}'", own_server().display()), None),
-    };
-    if let Some(client) = Client::of(row, target) {
-        scenario(&client).await;
     }
 }
 
@@ -56,7 +61,7 @@ async fn serve_http() -> (String, Serving) {
 }
 
 /// Ends a server's task with the test.
-struct Serving(JoinHandle<()>);
+pub(crate) struct Serving(JoinHandle<()>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -70,7 +75,8 @@ fn result(text: &str) -> Value {
 
 async fn the_tools_are_listed(client: &Client) {
     let seen = client.run(&["list"]).await;
-    let expected = json!({"tools": ["echo", "hold", "released"], "version": client.era.version()});
+    let tools = ["echo", "hold", "released", "all_types"];
+    let expected = json!({"tools": tools, "version": client.era.version()});
     assert_eq!(seen, [expected]);
 }
 

@@ -1,4 +1,5 @@
-//! The official SDKs as the peer, both ways, over each link, in each era.
+//! The official SDKs as the peer, both ways, over each link, in each era; and programs as users of the
+//! Python kit write them.
 //!
 //! `tests/run.sh` installs them and names what runs them in `INTEROP_PYTHON_1`, `INTEROP_PYTHON_2`,
 //! `INTEROP_NODE` and `INTEROP_RUST`, empty if there is none; unset, what it installed before is
@@ -14,12 +15,7 @@
 /// `setting(row, name, scenario)`. `tests/run.sh` reads the names of the rows: PEER_LINK_ERA.
 macro_rules! for_each_peer {
     ($setting:ident $scenarios:tt) => {
-        for_each_peer!(python_1_http_legacy: Python1, Http, Legacy, $setting $scenarios);
-        for_each_peer!(python_1_stdio_legacy: Python1, Stdio, Legacy, $setting $scenarios);
-        for_each_peer!(python_2_http_legacy: Python2, Http, Legacy, $setting $scenarios);
-        for_each_peer!(python_2_http_modern: Python2, Http, Modern, $setting $scenarios);
-        for_each_peer!(python_2_stdio_legacy: Python2, Stdio, Legacy, $setting $scenarios);
-        for_each_peer!(python_2_stdio_modern: Python2, Stdio, Modern, $setting $scenarios);
+        for_each_python_peer!($setting $scenarios);
         for_each_peer!(typescript_1_http_legacy: TypeScript1, Http, Legacy, $setting $scenarios);
         for_each_peer!(typescript_1_stdio_legacy: TypeScript1, Stdio, Legacy, $setting $scenarios);
         for_each_peer!(typescript_2_http_legacy: TypeScript2, Http, Legacy, $setting $scenarios);
@@ -51,7 +47,20 @@ macro_rules! for_each_peer {
     };
 }
 
+/// As [`for_each_peer`], for the Python peers alone.
+macro_rules! for_each_python_peer {
+    ($setting:ident $scenarios:tt) => {
+        for_each_peer!(python_1_http_legacy: Python1, Http, Legacy, $setting $scenarios);
+        for_each_peer!(python_1_stdio_legacy: Python1, Stdio, Legacy, $setting $scenarios);
+        for_each_peer!(python_2_http_legacy: Python2, Http, Legacy, $setting $scenarios);
+        for_each_peer!(python_2_http_modern: Python2, Http, Modern, $setting $scenarios);
+        for_each_peer!(python_2_stdio_legacy: Python2, Stdio, Legacy, $setting $scenarios);
+        for_each_peer!(python_2_stdio_modern: Python2, Stdio, Modern, $setting $scenarios);
+    };
+}
+
 mod from_peer;
 mod peer;
+mod python_kit;
 mod to_peer;
 mod tools;

@@ -105,7 +105,7 @@ impl Peer {
         tools
     }
 
-    /// Its `server` or `client`. `None` if it is not installed.
+    /// Its `server`, its `client` or another of its programs. `None` if it is not installed.
     fn program(self, role: &str) -> Option<Program> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
         let python = |venv: &str| {
@@ -165,7 +165,7 @@ impl Program {
     }
 }
 
-/// A peer's client, and the server it talks to.
+/// A peer's client program, and the server it talks to.
 pub(crate) struct Client {
     pub(crate) era: Era,
     program: Program,
@@ -174,8 +174,8 @@ pub(crate) struct Client {
 
 impl Client {
     /// `None` if the peer is not installed.
-    pub(crate) fn of(row: Row, target: String) -> Option<Self> {
-        let program = row.peer.program("client")?;
+    pub(crate) fn of(row: Row, role: &str, target: String) -> Option<Self> {
+        let program = row.peer.program(role)?;
         let era = row.era;
         Some(Self {
             program,
@@ -220,11 +220,11 @@ enum Place {
 
 impl Server {
     /// `None` if the peer is not installed. `name` is unlike that of any other test's server.
-    pub(crate) async fn start(row: Row, name: &str) -> Option<Self> {
+    pub(crate) async fn start(row: Row, role: &str, name: &str) -> Option<Self> {
         let log = format!("{}.log", name.replace("::", "-"));
         let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(log);
         std::fs::write(&log, "").unwrap();
-        let program = row.peer.program("server")?;
+        let program = row.peer.program(role)?;
         let place = match row.link {
             Link::Http => {
                 let mut command = program.command();
@@ -266,14 +266,15 @@ impl Server {
 /// Starts a server and waits for the URL it listens on.
 async fn listening(command: &mut Command) -> (String, Child) {
     let mut child = command
+        .stdout(Stdio::null()) // uvicorn's log of requests would stand amid what the tests say
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let ready = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some(url) = line.strip_prefix("listening on ") {
-                return url.to_owned();
+            if let Some(url) = told(&line) {
+                return url;
             }
             eprintln!("server: {line}");
         }
@@ -287,4 +288,13 @@ async fn listening(command: &mut Command) -> (String, Child) {
         }
     });
     (url, child)
+}
+
+/// The URL in a line of the programs here, or of uvicorn under a program that has no such line.
+fn told(line: &str) -> Option<String> {
+    if let Some(url) = line.strip_prefix("listening on ") {
+        return Some(url.to_owned());
+    }
+    let (_, said) = line.split_once("Uvicorn running on ")?;
+    Some(format!("{}/mcp", said.split(' ').next()?))
 }

@@ -19,7 +19,7 @@ for_each_peer!(connected [
 
 /// Runs the scenario with a hub that is connected to the peer's server as `peer`.
 async fn connected(row: Row, name: &str, scenario: impl AsyncFnOnce(&Server, &AgentHubClient)) {
-    let Some(server) = Server::start(row, name).await else {
+    let Some(server) = Server::start(row, "server", name).await else {
         return;
     };
     let hub = AgentHubClient::builder().build();
@@ -172,7 +172,7 @@ async fn one_hub_holds_both_eras_over_both_links_at_once() {
     let mut servers = Vec::new();
     for (peer, link, era) in rows {
         let (row, name) = (Row { peer, link, era }, format!("{peer:?}"));
-        let Some(server) = Server::start(row, &format!("one_hub::{name}")).await else {
+        let Some(server) = Server::start(row, "server", &format!("one_hub::{name}")).await else {
             return;
         };
         server.connect(&hub, &name).await;
