@@ -1189,7 +1189,7 @@ async fn a_second_signal_leaves_no_child_either() {
 async fn a_child_that_does_not_answer_is_given_up() {
     for (name, signalled) in [("silent", false), ("silent-signalled", true)] {
         let started = Started::new(name, "exec sleep 1000");
-        let args = ["call", &started.target, "echo", "--connect-timeout", "0.5"];
+        let args = ["call", &started.target, "echo", "--connect-timeout", "2"];
         let call = start(if signalled { &args[..3] } else { &args });
         started.group().await;
         if signalled {
