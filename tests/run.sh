@@ -5,8 +5,8 @@
 # and a C++ compiler, which the fuzzer is built with, and puts a real model into the user's cache.
 #
 #   tests/run.sh                     all steps
-#   tests/run.sh --full              also the long ones: a real model, and each fuzz target for
-#                                    FUZZ_SECONDS (60)
+#   tests/run.sh --full              also the long ones: a real model, the comparison with the official
+#                                    SDK, the footprint, and each fuzz target for FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
@@ -58,6 +58,13 @@ step() { # NAME COMMAND...
         fi
     fi
     printf '   %s, %d s\n' "$verdict" "$((SECONDS - start))"
+}
+
+formats() {
+    local project
+    for project in . fuzz benches/compare benches/footprint "$peers/rust"; do
+        cargo fmt --check --manifest-path "$project/Cargo.toml"
+    done
 }
 
 # The features of Cargo.toml, private ones left out.
@@ -162,6 +169,17 @@ interop_table() {
     return "$differs"
 }
 
+# It fails on a wrong answer; the figures of a shared machine decide nothing.
+compare() {
+    cargo run --release --locked --manifest-path benches/compare/Cargo.toml \
+        --target-dir benches/compare/target -- --quick
+}
+
+footprint() {
+    cargo run --release --locked --manifest-path benches/footprint/Cargo.toml \
+        --target-dir benches/footprint/target
+}
+
 # What README promises first: it prints a conversation and ends by itself.
 demo() {
     local said
@@ -192,7 +210,7 @@ fuzz() { # TARGET
         -max_total_time="${FUZZ_SECONDS:-60}" -print_final_stats=1
 }
 
-step "format" cargo fmt --check
+step "format" formats
 step "clippy" cargo clippy --all-targets --all-features -- -D warnings
 
 python=
@@ -246,6 +264,10 @@ if [ -n "$full" ]; then
         step "a real model" tests/model/run.sh
         count_tests
     fi
+    step "compare with the official SDK" compare
+    grep '^|' "$log" || true
+    step "footprint" footprint
+    grep '^|' "$log" || true
     optional=true step "install the fuzzer" install_fuzzer
     if [ "$status" -eq 0 ]; then
         step "build the fuzz targets" build_fuzz_targets
