@@ -86,3 +86,33 @@ async fn an_answer_that_has_ended_leaves_its_connection_to_the_next() {
     let ((), (_, error)) = on_time(async { tokio::join!(served, second) }).await;
     assert!(error.is_none(), "{error:?}");
 }
+
+#[tokio::test]
+async fn an_answer_whose_connection_cannot_be_used_again_hangs_up_at_its_end() {
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let chunk = format!("e\r\n{DONE}\r\n");
+    // version, headers, the beginning of a body that does not end
+    let table = [
+        ("1.1", format!("Connection: close\r\n{chunked}"), &*chunk),
+        ("1.1", format!("Connection: x, Close\r\n{chunked}"), &*chunk),
+        ("1.1", String::new(), DONE),
+        ("1.0", String::new(), DONE),
+        ("1.0", "Content-Length: 99\r\n".to_owned(), DONE),
+    ];
+    for (version, headers, body) in table {
+        let endpoint = Endpoint::bind().await;
+        let llm = endpoint.llm();
+        let head =
+            format!("HTTP/{version} 200 OK\r\nContent-Type: text/event-stream\r\n{headers}\r\n");
+        let served = async {
+            let mut wire = endpoint.accept().await;
+            wire.read().await.unwrap();
+            wire.write(format!("{head}{body}")).await;
+            wire
+        };
+        let (mut wire, (_, error)) =
+            on_time(async { tokio::join!(served, read(llm.chat("Hi".into()))) }).await;
+        assert!(error.is_none(), "{head}{error:?}");
+        assert!(on_time(wire.hung_up()).await, "{head}");
+    }
+}

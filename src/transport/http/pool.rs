@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header;
+use http::response::Parts;
+use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -44,6 +46,8 @@ struct Idle {
 pub(super) struct Answer {
     connection: Connection,
     body: Incoming,
+    /// What its head says of the connection after it.
+    leaves_open: bool,
 }
 
 struct Connection {
@@ -95,7 +99,7 @@ impl Pool {
         &self,
         mut request: Request<Full<Bytes>>,
         target: &str,
-    ) -> Result<(http::response::Parts, Answer), Error> {
+    ) -> Result<(Parts, Answer), Error> {
         while let Some(connection) = self.check_out() {
             match connection.send(request).await {
                 Err(Failure::Unsent(_, unsent)) => request = *unsent,
@@ -117,8 +121,10 @@ impl Pool {
 
     /// The same, but the end of the answer may also come while the connection is idle.
     pub(super) fn take_ending(&self, mut answer: Answer) {
-        if answer.poll_rest() != Rest::Dead {
-            self.keep(answer);
+        match answer.poll_rest() {
+            Rest::Ended => self.keep(answer),
+            Rest::Open if answer.leaves_open => self.keep(answer),
+            Rest::Dead | Rest::Open => {}
         }
     }
 
@@ -267,10 +273,7 @@ impl Connection {
         })
     }
 
-    async fn send(
-        mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(http::response::Parts, Answer), Failure> {
+    async fn send(mut self, request: Request<Full<Bytes>>) -> Result<(Parts, Answer), Failure> {
         let mut answer = pin!(self.sender.try_send_request(request));
         let answered = poll_fn(|cx| {
             self.poll(cx.waker());
@@ -281,6 +284,7 @@ impl Connection {
                 let (parts, body) = Response::into_parts(response);
                 let answer = Answer {
                     connection: self,
+                    leaves_open: leaves_open(&parts, &body),
                     body,
                 };
                 Ok((parts, answer))
@@ -306,6 +310,25 @@ impl Connection {
     fn is_ready(&self) -> bool {
         self.driver.is_some() && self.sender.is_ready()
     }
+}
+
+/// Whether the connection can take a request after this answer (RFC 9112, section 9.3): the peer
+/// means to leave it open, and the end of the body is not that of the connection.
+fn leaves_open(parts: &Parts, body: &Incoming) -> bool {
+    let says = |word: &str| {
+        let values = parts.headers.get_all(header::CONNECTION).iter();
+        let mut words = values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        words.any(|given| given.trim().eq_ignore_ascii_case(word))
+    };
+    let is_kept = match parts.version {
+        Version::HTTP_11 => !says("close"),
+        _ => says("keep-alive") && !says("close"),
+    };
+    let has_end =
+        parts.headers.contains_key(header::TRANSFER_ENCODING) || body.size_hint().exact().is_some();
+    is_kept && has_end
 }
 
 impl Failure {
