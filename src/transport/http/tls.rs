@@ -12,7 +12,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{
-    self, ClientConfig, InvalidMessage, RootCertStore, crypto::ring::default_provider,
+    self, CertificateError, ClientConfig, InvalidMessage, RootCertStore,
+    crypto::ring::default_provider,
 };
 
 use crate::error::Error;
@@ -101,10 +102,22 @@ fn connector(
 }
 
 fn failure(name: &str, port: u16, error: &io::Error) -> String {
+    use CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext,
+    };
     let cause = error
         .get_ref()
         .and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match cause {
+        Some(rustls::Error::InvalidCertificate(
+            NotValidForName | NotValidForNameContext { .. },
+        )) => format!("the certificate of {name}:{port} is for other names; check the URL"),
+        Some(rustls::Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+        )) => format!(
+            "the certificate of {name}:{port} is out of date, or the clock of this machine is wrong"
+        ),
         Some(rustls::Error::InvalidCertificate(_)) => format!(
             "the certificate of {name}:{port} is not trusted; if it is of an authority of your \
              own, let SSL_CERT_FILE name a file of the roots to trust"
@@ -118,7 +131,7 @@ fn failure(name: &str, port: u16, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair};
+    use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, date_time_ymd};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio_rustls::TlsAcceptor;
     use tokio_rustls::rustls::ServerConfig;
@@ -178,22 +191,35 @@ mod tests {
     async fn a_server_that_is_not_who_it_should_be_is_refused() {
         let server = certified("server", &["localhost"]);
         let other = certified("other", &["localhost"]);
-        // root, name, part of the cause
+        let dated = |year| {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_before = date_time_ymd(year, 1, 1);
+            params.not_after = date_time_ymd(year + 1, 1, 1);
+            let signing_key = KeyPair::generate().unwrap();
+            let cert = params.self_signed(&signing_key).unwrap();
+            CertifiedKey { cert, signing_key }
+        };
+        let (old, early) = (dated(1990), dated(4000));
+        let (own, names, date) = ("SSL_CERT_FILE", "check the URL", "out of date");
+        // who answers, root, name, part of the text, part of the cause
         let table = [
-            (&other, "localhost", "UnknownIssuer"),
-            (&server, "example.org", "not valid for name"),
-            (&server, "127.0.0.1", "not valid for name"),
+            (&server, &other, "localhost", own, "UnknownIssuer"),
+            (&server, &server, "example.org", names, "not valid for name"),
+            (&server, &server, "127.0.0.1", names, "not valid for name"),
+            (&old, &old, "localhost", date, "expired"),
+            (&early, &early, "localhost", date, "not valid yet"),
         ];
-        for (root, name, part) in table {
+        for (server, root, name, advice, part) in table {
             let tls = Tls::trusting(root.cert.der().clone());
             let (ours, theirs) = duplex(64 * 1024);
-            let (agreed, _) = tokio::join!(tls.connect(name, 443, ours), serve(&server, theirs));
+            let (agreed, _) = tokio::join!(tls.connect(name, 443, ours), serve(server, theirs));
             let error = agreed.unwrap_err();
             let text = error.to_string();
             assert!(
                 text.contains(&format!("the certificate of {name}:443")),
                 "{text}"
             );
+            assert!(text.contains(advice), "{text}");
             let cause = std::error::Error::source(&error).unwrap().to_string();
             assert!(cause.contains(part), "{cause}");
         }
