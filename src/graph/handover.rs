@@ -19,11 +19,17 @@ pub(super) struct Handover(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     /// In the order in which they were put. As many as there are calls that wait.
-    events: VecDeque<(u64, StreamEvent)>,
+    events: VecDeque<Queued>,
     next_number: u64,
-    writers: Vec<Waker>,
     reader: Option<Waker>,
     closed: bool,
+}
+
+/// An event, and the call that waits until it is read.
+struct Queued {
+    number: u64,
+    event: StreamEvent,
+    writer: Option<Waker>,
 }
 
 impl Handover {
@@ -31,12 +37,11 @@ impl Handover {
     pub(super) fn take(&self, cx: &Context<'_>) -> Option<StreamEvent> {
         let mut waiting = self.lock();
         waiting.reader = None;
-        let (_, event) = waiting.events.pop_front()?;
-        let writers = std::mem::take(&mut waiting.writers);
+        let Queued { event, writer, .. } = waiting.events.pop_front()?;
         drop(waiting);
         // Whoever reads polls the node when it wants more.
-        for writer in writers.iter().filter(|w| !w.will_wake(cx.waker())) {
-            writer.wake_by_ref();
+        if let Some(writer) = writer.filter(|writer| !writer.will_wake(cx.waker())) {
+            writer.wake();
         }
         Some(event)
     }
@@ -69,7 +74,7 @@ impl Handover {
 
     /// Puts an event behind those that wait, and waits for nothing. For whoever reads.
     pub(super) fn append(&self, event: StreamEvent) {
-        self.lock().push(event);
+        self.lock().push(event, None);
     }
 
     /// No more events but `last`: what waits is dropped, and who waits learns of it.
@@ -78,12 +83,11 @@ impl Handover {
         waiting.closed = true;
         let events = std::mem::take(&mut waiting.events);
         if let Some(last) = last {
-            waiting.push(last);
+            waiting.push(last, None);
         }
-        let writers = std::mem::take(&mut waiting.writers);
         drop(waiting);
-        drop(events);
-        writers.into_iter().for_each(Waker::wake);
+        let writers = events.into_iter().filter_map(|queued| queued.writer);
+        writers.for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -92,15 +96,21 @@ impl Handover {
 }
 
 impl Waiting {
-    fn push(&mut self, event: StreamEvent) -> u64 {
+    fn push(&mut self, event: StreamEvent, writer: Option<Waker>) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.events.push_back((number, event));
+        self.events.push_back(Queued {
+            number,
+            event,
+            writer,
+        });
         number
     }
 
-    fn holds(&self, number: u64) -> bool {
-        self.events.iter().any(|(n, _)| *n == number)
+    fn find(&mut self, number: u64) -> Option<&mut Queued> {
+        self.events
+            .iter_mut()
+            .find(|queued| queued.number == number)
     }
 }
 
@@ -129,16 +139,20 @@ impl Future for Put<'_> {
                 let Some(event) = event.take() else {
                     return Poll::Ready(Ok(()));
                 };
-                this.stage = Stage::Queued(waiting.push(event));
+                let writer = Some(cx.waker().clone());
+                this.stage = Stage::Queued(waiting.push(event, writer));
             }
-            Stage::Queued(number) if !waiting.holds(*number) => {
-                this.stage = Stage::Fresh(None);
-                return Poll::Ready(Ok(()));
-            }
-            Stage::Queued(_) => {}
-        }
-        if !waiting.writers.iter().any(|w| w.will_wake(cx.waker())) {
-            waiting.writers.push(cx.waker().clone());
+            Stage::Queued(number) => match waiting.find(*number) {
+                Some(Queued {
+                    writer: Some(writer),
+                    ..
+                }) => writer.clone_from(cx.waker()),
+                Some(_) => {}
+                None => {
+                    this.stage = Stage::Fresh(None);
+                    return Poll::Ready(Ok(()));
+                }
+            },
         }
         let reader = waiting.reader.take();
         drop(waiting);
@@ -153,10 +167,67 @@ impl Drop for Put<'_> {
     fn drop(&mut self) {
         if let Stage::Queued(number) = self.stage {
             let mut waiting = self.handover.lock();
-            let at = waiting.events.iter().position(|(n, _)| *n == number);
-            let event = at.and_then(|at| waiting.events.remove(at));
+            let at = waiting.events.iter().position(|q| q.number == number);
+            let queued = at.and_then(|at| waiting.events.remove(at));
             drop(waiting);
-            drop(event);
+            drop(queued);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::event::{Content, EventKind};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_read_or_given_up_leaves_no_waker_behind_and_wakes_only_its_own() {
+        let handover = Handover::default();
+        let event = || StreamEvent::made_here(EventKind::Log, Content::text("a"), None);
+        let counts: [Arc<Count>; 3] = Default::default();
+        let [first, second, given_up] = counts.clone().map(Waker::from);
+        let mut one = pin!(handover.put(event()));
+        let mut two = pin!(handover.put(event()));
+        assert!(
+            one.as_mut()
+                .poll(&mut Context::from_waker(&first))
+                .is_pending()
+        );
+        assert!(
+            two.as_mut()
+                .poll(&mut Context::from_waker(&second))
+                .is_pending()
+        );
+        {
+            let put = pin!(handover.put(event()));
+            assert!(put.poll(&mut Context::from_waker(&given_up)).is_pending());
+        }
+        drop(given_up);
+        assert_eq!(Arc::strong_count(&counts[2]), 1, "its waker is kept");
+        assert!(handover.take(&Context::from_waker(Waker::noop())).is_some());
+        let woken = counts
+            .each_ref()
+            .map(|count| count.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [1, 0, 0]);
+        handover.close(None);
+        assert_eq!(
+            counts[1].0.load(Ordering::Relaxed),
+            1,
+            "the end was not told"
+        );
     }
 }
