@@ -176,10 +176,15 @@ impl ChatStream {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
+    /// The longest text that [`collect_text`](Self::collect_text) gathers, in bytes: more than
+    /// models say, and as JSON still within the largest message that a client takes by default.
+    pub const MAX_TEXT_LEN: usize = 8 * 1024 * 1024;
+
     /// The whole answer, without the thoughts.
     ///
     /// # Errors
-    /// As [`next`](Self::next); what came before is lost.
+    /// As [`next`](Self::next), and [`Error::Limit`] over [`MAX_TEXT_LEN`](Self::MAX_TEXT_LEN),
+    /// which a model that does not end reaches; what came before is lost.
     ///
     /// # Cancel safety
     /// Dropping the future drops the stream.
@@ -187,10 +192,22 @@ impl ChatStream {
         let mut whole = String::new();
         while let Some(chunk) = self.next().await {
             if let ChatChunk::Text(text) = chunk? {
-                whole.push_str(&text);
+                Self::gather(&mut whole, &text)?;
             }
         }
         Ok(whole)
+    }
+
+    /// Adds a piece to what has come of an answer.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] over [`MAX_TEXT_LEN`](Self::MAX_TEXT_LEN); then nothing was added.
+    pub(crate) fn gather(whole: &mut String, piece: &str) -> Result<()> {
+        if whole.len() + piece.len() > Self::MAX_TEXT_LEN {
+            return Err(Error::limit("ChatStream::MAX_TEXT_LEN", Self::MAX_TEXT_LEN));
+        }
+        whole.push_str(piece);
+        Ok(())
     }
 }
 

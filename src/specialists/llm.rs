@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::event::{DataUri, describe};
 use crate::graph::{GraphState, LlmGraph, NodeContext, NodeError, START};
-use crate::llm::{ChatChunk, ChatMessage, ChatRequest, FinishReason, Llm, Usage};
+use crate::llm::{ChatChunk, ChatMessage, ChatRequest, ChatStream, FinishReason, Llm, Usage};
 use crate::mcp::tool::Tool;
 use crate::server::{McpServer, McpServerBuilder, ToolContext, ToolError};
 
@@ -25,7 +25,8 @@ struct AskArgs {
 /// Its tool `ask` takes `user_request` and `images` (data URIs of images), and returns the whole
 /// answer. It is a graph of two nodes: `prepare` logs what is asked, `answer` streams what the
 /// model thinks and says, a piece an event, and logs what it cost, if the model tells. What the
-/// model fails with is the tool's failure, after what came before it.
+/// model fails with is the tool's failure, after what came before it; so is an answer over
+/// [`ChatStream::MAX_TEXT_LEN`].
 ///
 /// A call that is cancelled drops the answer, which stops the model.
 ///
@@ -129,7 +130,11 @@ async fn answer(
     while let Some(chunk) = chunks.next().await {
         match chunk {
             Ok(ChatChunk::Text(text)) => {
-                ask.answer.push_str(&text);
+                if let Err(error) = ChatStream::gather(&mut ask.answer, &text) {
+                    // The model may never end.
+                    ask.failure = Some(error);
+                    break;
+                }
                 ctx.text(text).await?;
             }
             Ok(ChatChunk::Think(thought)) => ctx.think(thought).await?,

@@ -157,3 +157,14 @@ fn models_and_answers_cross_threads() {
     model::<Arc<dyn Llm>>();
     answer::<ChatStream>();
 }
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_not_gathered_for_ever() {
+    let piece = "x".repeat(1024 * 1024);
+    let endless = stream::repeat_with(move || Ok::<_, Infallible>(piece.clone()));
+    let error = ChatStream::new(endless).collect_text().await.unwrap_err();
+    let Error::Limit { max, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(usize::try_from(max).unwrap(), ChatStream::MAX_TEXT_LEN);
+}
