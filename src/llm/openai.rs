@@ -284,16 +284,28 @@ impl Shared {
         self.post.send(Bytes::from(body)).await
     }
 
+    /// What a refusal means, of whose body this came.
+    fn refused(&self, posted: &Posted, body: &str) -> Error {
+        let hide = |text: &str| self.hide(text);
+        refusal::error(posted, body, &hide, &self.key, &self.settings.model)
+    }
+
     /// An error as it is shown: where it happened, and without our key.
     fn own(&self, error: Error) -> Error {
+        let hide = |text: &str| self.hide(text);
+        let shown = error.map_quoted(&|text| refusal::detail(text, &hide));
+        shown.at(&self.place)
+    }
+
+    /// A text of the endpoint's without our key.
+    fn hide(&self, text: &str) -> String {
         /// A shorter value is no secret, and is part of many words.
         const MIN_BYTES: usize = 8;
         let secrets = self.post.secrets().iter();
         let secrets = secrets.filter(|secret| secret.len() >= MIN_BYTES);
-        let shown = secrets.fold(error, |error, secret| {
-            error.map_quoted(&|text| text.replace(&**secret, "[hidden]"))
-        });
-        shown.at(&self.place)
+        secrets.fold(text.to_owned(), |text, secret| {
+            text.replace(&**secret, "[hidden]")
+        })
     }
 }
 
@@ -334,7 +346,12 @@ impl Stream for Chat {
             }
             if this.poll_step(cx).is_pending() {
                 let late = ready!(this.poll_idle(cx));
-                this.end(Some(late));
+                // That it said no is more than that it does not say why.
+                let error = match &this.state {
+                    State::Refused(posted) => this.shared.refused(posted, ""),
+                    _ => late,
+                };
+                this.end(Some(error));
             }
         }
     }
@@ -367,8 +384,7 @@ impl Chat {
             State::Refused(posted) => {
                 let excerpt = posted.messages.poll_excerpt(refusal::MAX_BYTES, cx);
                 let excerpt = ready!(excerpt);
-                let Shared { settings, key, .. } = &*self.shared;
-                let error = refusal::error(posted, &excerpt, key, &settings.model);
+                let error = self.shared.refused(posted, &excerpt);
                 self.end(Some(error));
             }
             State::Reading(messages) => match ready!(messages.poll_next(cx)) {

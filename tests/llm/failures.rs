@@ -291,10 +291,6 @@ async fn an_endpoint_that_falls_silent_is_given_up() {
             STREAM.to_owned() + &deltas(&[r#"{"content":"a"}"#]),
             "text: a",
         ),
-        (
-            "HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\n".to_owned(),
-            "",
-        ),
     ] {
         let endpoint = Endpoint::bind().await;
         let short = Duration::from_millis(200);
@@ -395,4 +391,46 @@ fn a_key_is_not_shown() {
 fn builder_built(key: &str) -> OpenAiLlm {
     let builder = OpenAiLlm::builder("http://h/v1?key=s3cret-too", "some-model");
     builder.api_key(key).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_does_not_come_is_a_refusal_all_the_same() {
+    for headers in ["", JSON, "Content-Type: text/html\r\n"] {
+        let endpoint = Endpoint::bind().await;
+        let short = Duration::from_millis(200);
+        let llm = endpoint.builder().idle_timeout(short).build().unwrap();
+        let served = async {
+            let mut wire = endpoint.accept().await;
+            wire.read().await.unwrap();
+            let head = "HTTP/1.1 429 Oh\r\nRetry-After: 20\r\nContent-Length: 9\r\n";
+            wire.write(format!("{head}{headers}\r\n{{")).await;
+            assert!(wire.hung_up().await, "{headers}");
+        };
+        let chat = read(llm.chat("Hi".into()));
+        let ((), (_, error)) = on_time(async { tokio::join!(served, chat) }).await;
+        let error = error.expect("a refusal");
+        assert!(matches!(error, Error::Http { status: 429, .. }), "{error}");
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_cut_with_an_error_text_is_not_shown() {
+    let echo = format!("{}{KEY} and more", "x ".repeat(245));
+    let fault = format!(r#"{{"error":{{"message":"{echo}"}}}}"#);
+    let table = [
+        whole("401 Unauthorized", JSON, &fault),
+        whole("401 Unauthorized", "", &echo),
+        whole("200 OK", "Content-Type: text/html\r\n", &echo),
+        whole("200 OK", &format!("Content-Type: text/{echo}\r\n"), ""),
+        whole("429 Oh", &format!("Retry-After: {echo}\r\n"), ""),
+        format!("{STREAM}data: {fault}\n\n"),
+        format!("{STREAM}data: {echo}\n\n"),
+        format!("{STREAM}data: \"{echo}\"\n\n"),
+    ];
+    for answer in table {
+        let text = chain(&failure_of(&answer).await.1);
+        assert!(!text.contains("sk-"), "{answer}\n{text}");
+        assert!(text.chars().count() < 2_000, "{answer}\n{text}");
+    }
 }

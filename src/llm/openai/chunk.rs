@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::stream::{ChatChunk, FinishReason, Usage};
 use super::super::think::ThinkSplitter;
-use super::refusal::{self, excerpt};
+use super::refusal;
 use crate::error::{Error, Result};
 
 /// How far an answer has come.
@@ -39,7 +39,7 @@ impl Answer {
             if error.is_eof() {
                 Error::transport("the answer broke off in the middle of a chunk")
             } else {
-                let text = excerpt(&String::from_utf8_lossy(message));
+                let text = String::from_utf8_lossy(message);
                 Error::protocol(format!("a chunk that cannot be read ({error}): {text}"))
             }
         })?;

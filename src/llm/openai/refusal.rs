@@ -16,11 +16,22 @@ pub(super) const MAX_BYTES: usize = 16 * 1024;
 /// How much of what an endpoint says is told on.
 const MAX_CHARS: usize = 500;
 
-/// What an answer that cannot be read on means. `body` is its beginning.
-pub(super) fn error(answer: &Posted, body: &str, key: &Key, model: &str) -> Error {
+/// How much of an error's text is: what the endpoint says, and what we say of it.
+const MAX_DETAIL_CHARS: usize = 1500;
+
+/// What an answer that cannot be read on means. `body` is its beginning. `hide` takes secrets out
+/// of a text while they are whole: of one that is cut, the rest would not be known any more.
+pub(super) fn error(
+    answer: &Posted,
+    body: &str,
+    hide: &dyn Fn(&str) -> String,
+    key: &Key,
+    model: &str,
+) -> Error {
     let status = answer.status;
+    let excerpt = |text: &str| cut(&hide(text), MAX_CHARS);
     let said = match serde_json::from_str::<Value>(body) {
-        Ok(body) => said(&body),
+        Ok(body) => excerpt(&said(&body)),
         Err(_) => excerpt(body),
     };
     if (200..300).contains(&status) {
@@ -105,9 +116,9 @@ fn said(body: &Value) -> String {
         .chain([fault])
         .find_map(Value::as_str);
     match (words, fault) {
-        (Some(words), _) => excerpt(words),
+        (Some(words), _) => words.to_owned(),
         (None, Value::Null) => String::new(),
-        (None, other) => excerpt(&other.to_string()),
+        (None, other) => other.to_string(),
     }
 }
 
@@ -132,10 +143,14 @@ fn join(first: &str, second: &str) -> String {
     }
 }
 
-/// A text of the peer's, cut.
-pub(super) fn excerpt(text: &str) -> String {
+/// The text of an error as it is told.
+pub(super) fn detail(text: &str, hide: &dyn Fn(&str) -> String) -> String {
+    cut(&hide(text), MAX_DETAIL_CHARS)
+}
+
+fn cut(text: &str, max_chars: usize) -> String {
     let text = text.trim();
-    match text.char_indices().nth(MAX_CHARS) {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}..", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

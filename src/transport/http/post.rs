@@ -62,6 +62,8 @@ impl HttpPost {
         let (parts, mut body) = self.0.ask(request).await?;
         let media = match media_type(&parts.headers) {
             Some(media) => media,
+            // Why it refuses is read as it comes, if it comes at all.
+            None if !parts.status.is_success() => Media::Other,
             None => body.sniff().await?,
         };
         let messages = BodyMessages::new(body, media, self.0.max_message_bytes);
