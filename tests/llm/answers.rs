@@ -164,6 +164,20 @@ async fn what_servers_send_is_understood() {
             "text: a",
         ),
         (
+            // Choices that are none, or nobody asked for, and counts that are no counts.
+            "data: {\"choices\":[null,{\"index\":null,\"delta\":{\"content\":\"a\"}},{\"delta\":{\"content\":\"no\"}}],\
+             \"usage\":{\"prompt_tokens\":1e999,\"completion_tokens\":-1}}\n\n\
+             data: {\"choices\":[],\"usage\":{\"prompt_tokens\":null,\"completion_tokens\":7,\"more\":[]}}\n\n"
+                .to_owned()
+                + STOP
+                + DONE,
+            "text: a | Stop | 0+7",
+        ),
+        (
+            deltas(&[r#"{"content":["a","b",{"text":"c"},{"thinking":"d"},{"text":""},{"text":"e"}]}"#]) + DONE,
+            "text: abc | think: d | text: e",
+        ),
+        (
             deltas(&[r#"{"content":"Say <think>no</think> and <thin king <"}"#]) + DONE,
             "text: Say  | think: no | text:  and <thin king <",
         ),

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::super::stream::{ChatChunk, FinishReason, Usage};
 use super::super::think::ThinkSplitter;
@@ -47,15 +48,11 @@ impl Answer {
             return Err(refusal::midway(&fault));
         }
         if let Some(usage) = chunk.usage {
-            self.usage = Some(Usage::new(
-                usage.prompt_tokens.unwrap_or(0),
-                usage.completion_tokens.unwrap_or(0),
-            ));
+            self.usage = Some(Usage::new(usage.prompt_tokens.0, usage.completion_tokens.0));
         }
         let mut is_whole = false;
-        let choices = chunk.choices.unwrap_or_default();
-        for choice in choices.into_iter().filter(|choice| choice.index == 0) {
-            is_whole |= choice.message.is_some();
+        if let Some(choice) = chunk.choices.and_then(|choices| choices.first) {
+            is_whole = choice.message.is_some();
             for said in [choice.delta, choice.message].into_iter().flatten() {
                 self.take_said(said, ready);
             }
@@ -112,7 +109,7 @@ impl Answer {
 /// A chunk, or a whole answer.
 #[derive(Deserialize)]
 struct Chunk {
-    choices: Option<Vec<Choice>>,
+    choices: Option<Choices>,
     error: Option<Value>,
     usage: Option<Counts>,
     // Of an error that is the chunk itself.
@@ -131,8 +128,7 @@ impl Chunk {
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(default)]
-    index: u64,
+    index: Option<u64>,
     delta: Option<Said>,
     message: Option<Said>,
     finish_reason: Option<String>,
@@ -147,15 +143,70 @@ struct Said {
     refusal: Words,
 }
 
-#[derive(Deserialize)]
+/// The one answer that is read, whatever else a list holds: what is not kept costs no memory.
+struct Choices {
+    first: Option<Choice>,
+}
+
+impl<'de> Deserialize<'de> for Choices {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Choices;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of choices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Choices, A::Error> {
+                let mut first = None;
+                while let Some(choice) = list.next_element::<Option<Choice>>()? {
+                    let choice = choice.filter(|choice| choice.index.unwrap_or(0) == 0);
+                    first = first.or(choice);
+                }
+                Ok(Choices { first })
+            }
+        }
+
+        deserializer.deserialize_seq(Reader)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Counts {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
+    prompt_tokens: Count,
+    completion_tokens: Count,
+}
+
+/// A number of tokens; 0 for what is none, since no answer is worth less for its bill.
+#[derive(Default)]
+struct Count(u64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As it was written, so that no number is out of range.
+        let written = <Option<&RawValue>>::deserialize(deserializer)?;
+        Ok(Self(written.map_or(0, |count| {
+            serde_json::from_str(count.get()).unwrap_or(0)
+        })))
+    }
 }
 
 /// Texts, and whether each is a thought: of a string, of a list of parts, or none of anything else.
 #[derive(Debug, Default)]
 struct Words(Vec<(bool, String)>);
+
+impl Words {
+    /// Parts of a kind are one text: many small ones would take far more memory than they came in.
+    fn add(&mut self, (is_thought, text): (bool, String)) {
+        match self.0.last_mut() {
+            Some((last, words)) if *last == is_thought => words.push_str(&text),
+            _ => self.0.push((is_thought, text)),
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for Words {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -182,11 +233,11 @@ impl<'de> Deserialize<'de> for Words {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Words, A::Error> {
-                let mut words = Vec::new();
+                let mut words = Words::default();
                 while let Some(part) = parts.next_element::<Words>()? {
-                    words.extend(part.0);
+                    part.0.into_iter().for_each(|said| words.add(said));
                 }
-                Ok(Words(words))
+                Ok(words)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Words, A::Error> {
