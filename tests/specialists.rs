@@ -257,6 +257,29 @@ async fn a_model_of_ones_own_ends_as_it_ends() {
     }
 }
 
+/// A model that never ends.
+struct Endless;
+
+impl Llm for Endless {
+    fn chat(&self, _: ChatRequest) -> ChatStream {
+        let piece = "x".repeat(ChatStream::MAX_TEXT_LEN / 4);
+        ChatStream::new(stream::repeat_with(move || {
+            Ok::<_, io::Error>(piece.clone())
+        }))
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_never_ends_is_stopped() {
+    let events = on_time(asked(Endless, json!({ "user_request": "Hi" }))).await;
+    let (last, before) = events.split_last().unwrap();
+    let texts = before.iter().filter(|event| event[0] == "text").count();
+    assert_eq!(texts, 4, "what fits has come");
+    assert_eq!(last[0], "terminal_error");
+    let text = last[1].as_str().unwrap();
+    assert!(text.contains("ChatStream::MAX_TEXT_LEN"), "{text}");
+}
+
 /// A model that says nothing before it is let.
 struct Waits(Arc<Notify>);
 
