@@ -137,7 +137,8 @@ impl OpenAiLlmBuilder {
         self.header(AUTHORIZATION, format!("Bearer {}", key.as_ref()))
     }
 
-    /// Sends a header with every request. Its value is never shown.
+    /// Sends a header with every request. Its value is never shown. Those that HTTP lives by, such as
+    /// `Content-Length` and `Accept`, cannot be set.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let name = name.as_ref();
         match (

@@ -364,6 +364,14 @@ fn a_setting_that_cannot_work_is_told_when_building() {
         (builder().api_key_env(unset), unset),
         (builder().api_key("sk-s3cret\n"), "authorization"),
         (builder().header("a b", "c"), "\"a b\" is no header name"),
+        (
+            builder().header("Content-Length", "2"),
+            "`content-length` cannot be set",
+        ),
+        (
+            builder().header("Transfer-Encoding", "chunked"),
+            "`transfer-encoding` cannot be set",
+        ),
         (builder().parameter("model", "x"), "`model` cannot be set"),
         (builder().parameter("x", f64::NAN), ""),
     ];
@@ -433,4 +441,16 @@ async fn a_key_that_is_cut_with_an_error_text_is_not_shown() {
         assert!(!text.contains("sk-"), "{answer}\n{text}");
         assert!(text.chars().count() < 2_000, "{answer}\n{text}");
     }
+}
+
+#[tokio::test]
+async fn a_key_that_is_one_of_several_parts_of_a_query_is_not_shown() {
+    let endpoint = Endpoint::bind().await;
+    let url = endpoint.url("/v1?a=1&key=q-s3cret-s3cret&b=2");
+    let llm = OpenAiLlm::builder(url, "m").build().unwrap();
+    let refused = whole("403 Forbidden", "", "no such key: q-s3cret-s3cret");
+    let chat = read(llm.chat("Hi".into()));
+    let (_, (_, error)) = on_time(async { tokio::join!(endpoint.answer(refused), chat) }).await;
+    let text = chain(&error.unwrap());
+    assert!(text.contains("no such key: [hidden]"), "{text}");
 }

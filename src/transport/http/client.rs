@@ -16,7 +16,7 @@ use http_body_util::Full;
 
 use super::connect::{Connector, Io, dial};
 use super::endpoint::{Endpoint, shown};
-use super::peer::{HttpPeer, media_type};
+use super::peer::{HttpPeer, check_headers, media_type};
 use super::reply::{Body, BodyMessages};
 use crate::error::Error;
 use crate::limits::Limits;
@@ -57,12 +57,7 @@ impl HttpLink {
     pub(crate) fn check_headers<'a>(
         names: impl IntoIterator<Item = &'a HeaderName>,
     ) -> Result<(), Error> {
-        match names.into_iter().find(|name| is_ours(name)) {
-            None => Ok(()),
-            Some(name) => Err(Error::config(format!(
-                "the header `{name}` cannot be set: the transport writes it itself"
-            ))),
-        }
+        check_headers(names, |name| writes(name.as_str()))
     }
 
     /// Where a URL leads, for people, also if it cannot be used: never holds credentials.
@@ -214,22 +209,6 @@ async fn reply(
         },
         messages: Box::new(BodyMessages::new(body, media, max_bytes)),
     })
-}
-
-/// Headers that this transport, or HTTP itself, lives by.
-fn is_ours(name: &HeaderName) -> bool {
-    const OURS: [HeaderName; 9] = [
-        header::ACCEPT,
-        header::CONNECTION,
-        header::CONTENT_LENGTH,
-        header::CONTENT_TYPE,
-        header::EXPECT,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-    ];
-    OURS.contains(name) || writes(name.as_str())
 }
 
 /// All values of a header as one list, which is what repeating it means.

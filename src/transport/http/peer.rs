@@ -41,7 +41,10 @@ impl HttpPeer {
     ) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, endpoint.host_header.clone());
-        let mut secrets: Vec<Box<str>> = endpoint.path.query().map(Box::from).into_iter().collect();
+        let query = endpoint.path.query().into_iter();
+        let parts = query.clone().flat_map(|query| query.split('&'));
+        let values = parts.filter_map(|part| part.split_once('=').map(|(_name, value)| value));
+        let mut secrets: Vec<Box<str>> = query.chain(values).map(Box::from).collect();
         for (name, mut value) in configured {
             value.set_sensitive(true);
             if name == header::HOST {
@@ -120,6 +123,34 @@ impl HttpPeer {
             detail: why.into(),
             retry_after: None,
         })
+    }
+}
+
+/// Refuses headers that HTTP itself lives by, or of which `is_written` tells that we write them.
+///
+/// # Errors
+/// [`Error::Config`] for the first one.
+pub(super) fn check_headers<'a>(
+    names: impl IntoIterator<Item = &'a HeaderName>,
+    is_written: impl Fn(&HeaderName) -> bool,
+) -> Result<(), Error> {
+    const OURS: [HeaderName; 9] = [
+        header::ACCEPT,
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::CONTENT_TYPE,
+        header::EXPECT,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    let mut names = names.into_iter();
+    match names.find(|name| OURS.contains(name) || is_written(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::config(format!(
+            "the header `{name}` cannot be set: the transport writes it itself"
+        ))),
     }
 }
 

@@ -9,7 +9,7 @@ use http_body_util::Full;
 
 use super::connect::Connector;
 use super::endpoint::Endpoint;
-use super::peer::{HttpPeer, media_type};
+use super::peer::{HttpPeer, check_headers, media_type};
 use super::reply::{BodyMessages, Names};
 use crate::error::Error;
 use crate::limits::Limits;
@@ -31,12 +31,13 @@ impl HttpPost {
     /// Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Error::Config`] for a URL that cannot work.
+    /// [`Error::Config`] for a URL that cannot work, or a header that cannot be configured.
     pub(crate) fn new(
         url: &str,
-        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+        headers: Vec<(HeaderName, HeaderValue)>,
         limits: &Limits,
     ) -> Result<Self, Error> {
+        check_headers(headers.iter().map(|(name, _)| name), |_| false)?;
         let endpoint = Endpoint::parse(url)?;
         let connector = Connector::tcp(&endpoint.origin, limits);
         Ok(Self(HttpPeer::new(endpoint, connector, headers, limits)))
