@@ -86,6 +86,11 @@ impl Wire {
         !matches!(self.0.read(&mut [0]).await, Ok(1..))
     }
 
+    /// Says that no more will come.
+    pub(super) async fn end_writing(&mut self) {
+        let _ = self.0.shutdown().await;
+    }
+
     /// Hangs up. The request was read to its end, so no byte of the answer is lost to a reset.
     pub(super) async fn end(mut self) {
         let _ = self.0.shutdown().await;

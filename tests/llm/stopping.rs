@@ -116,3 +116,45 @@ async fn an_answer_whose_connection_cannot_be_used_again_hangs_up_at_its_end() {
         assert!(on_time(wire.hung_up()).await, "{head}");
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_the_endpoint_has_ended_is_let_go_with_the_next_request() {
+    let endpoint = Endpoint::bind().await;
+    let llm = endpoint.llm();
+    let whole = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{DONE}",
+        DONE.len()
+    );
+    let ask = |text: &str| {
+        let answer = llm.chat(text.into());
+        tokio::spawn(async { assert!(read(answer).await.1.is_none()) })
+    };
+    on_time(async {
+        let (first, second) = (ask("first"), ask("second"));
+        let (mut one, mut two) = (endpoint.accept().await, endpoint.accept().await);
+        let seen = one.read().await.unwrap();
+        two.read().await.unwrap();
+        if seen.body["messages"][0]["content"] != "first" {
+            std::mem::swap(&mut one, &mut two);
+        }
+        one.write(&whole).await;
+        first.await.unwrap();
+        two.write(&whole).await;
+        second.await.unwrap();
+        one.end_writing().await;
+        let other = Endpoint::bind().await;
+        let url = other.url("");
+        let address = url.strip_prefix("http://").unwrap();
+        // What comes after the end on another connection has come, so the end has come as well.
+        let (opened, _) = tokio::join!(TcpStream::connect(address), other.accept());
+        opened.unwrap();
+        let third = ask("third");
+        two.read()
+            .await
+            .expect("a request on the newest connection");
+        two.write(&whole).await;
+        third.await.unwrap();
+        assert!(one.hung_up().await);
+    })
+    .await;
+}

@@ -60,6 +60,8 @@ impl HttpPost {
             *request.headers_mut() = headers;
             Ok(request)
         };
+        // No clock does: whoever asks also clears away what the endpoint has hung up since.
+        self.0.pool.sweep();
         let (parts, mut body) = self.0.ask(request).await?;
         let media = match media_type(&parts.headers) {
             Some(media) => media,
