@@ -165,6 +165,9 @@ impl OpenAiLlmBuilder {
 
     /// How freely the model chooses, from 0, unless a request says. Default: the model's own.
     pub fn temperature(mut self, temperature: f64) -> Self {
+        if !temperature.is_finite() {
+            self.fail("the temperature is not a number".to_owned());
+        }
         self.settings.temperature = Some(temperature);
         self
     }
@@ -410,7 +413,9 @@ impl Chat {
 
     fn take(&mut self, posted: Posted) {
         self.state = match posted.status {
-            200 if posted.media != Media::Other => State::Reading(posted.messages),
+            200 if posted.media != Media::Other && !refusal::is_compressed(&posted) => {
+                State::Reading(posted.messages)
+            }
             _ => State::Refused(Box::new(posted)),
         };
     }

@@ -222,6 +222,14 @@ async fn what_is_no_answer_is_named() {
         ),
         (whole("204 No Content", "", ""), &["HTTP 204"]),
         (
+            whole(
+                "200 OK",
+                "Content-Encoding: gzip\r\nContent-Type: text/event-stream\r\n",
+                "\x1f",
+            ),
+            &["compresses"],
+        ),
+        (
             format!("{STREAM}data: nonsense\n\n"),
             &["cannot be read", "nonsense"],
         ),
@@ -362,6 +370,7 @@ fn a_setting_that_cannot_work_is_told_when_building() {
             "set a header instead",
         ),
         (builder().api_key_env(unset), unset),
+        (builder().temperature(f64::NAN), "temperature"),
         (builder().api_key("sk-s3cret\n"), "authorization"),
         (builder().header("a b", "c"), "\"a b\" is no header name"),
         (

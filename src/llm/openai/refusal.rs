@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use serde_json::Value;
 
 use super::Key;
@@ -34,6 +34,12 @@ pub(super) fn error(
         Ok(body) => excerpt(&said(&body)),
         Err(_) => excerpt(body),
     };
+    if status == 200 && is_compressed(answer) {
+        return Error::protocol(
+            "the endpoint compresses its answer, which nobody asked it to; look for a proxy before \
+             it that does, or for a header of the request that allows it",
+        );
+    }
     if (200..300).contains(&status) {
         let kind = answer.headers.get(CONTENT_TYPE);
         let kind = kind.map(|kind| excerpt(&String::from_utf8_lossy(kind.as_bytes())));
@@ -69,6 +75,12 @@ pub(super) fn error(
         detail: join(&said, &advice).into(),
         retry_after,
     }
+}
+
+/// Whether the body is in a form that nobody here reads.
+pub(super) fn is_compressed(answer: &Posted) -> bool {
+    let coding = answer.headers.get(CONTENT_ENCODING);
+    coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// What an error in the middle of a stream means. It has no status of its own, so that of an answer
