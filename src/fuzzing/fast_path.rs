@@ -216,14 +216,7 @@ fn read_token(json: &str) -> Option<String> {
     if !is_number(json) {
         return None;
     }
-    if json.len() <= 1024
-        && let Ok(number) = json.parse::<i64>()
-    {
-        return Some(number.to_string());
-    }
-    let number: f64 = json.parse().ok()?;
-    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
-    is_whole.then(|| (number as i64).to_string())
+    json::whole(json).map(|number| number.to_string())
 }
 
 /// An event as the server writes it, checked to be read as it was meant.

@@ -33,6 +33,30 @@ pub(super) fn depth(json: &str) -> usize {
     deepest
 }
 
+/// The whole number that a JSON number is, however it is spelled: its point is moved to where the
+/// exponent wants it, and nothing but zeros may stand behind.
+pub(super) fn whole(json: &str) -> Option<i64> {
+    let (decimal, exponent) = json.split_once(['e', 'E']).unwrap_or((json, "0"));
+    let (before, behind) = decimal.split_once('.').unwrap_or((decimal, ""));
+    let digits = format!("{}{behind}", before.trim_start_matches('-'));
+    let leading = digits.len() - digits.trim_start_matches('0').len();
+    if leading == digits.len() {
+        return Some(0);
+    }
+    let point =
+        i128::try_from(digits.len() - behind.len()).ok()? + exponent.parse::<i128>().ok()?;
+    let sign = if json.starts_with('-') { "-" } else { "" };
+    let significant = usize::try_from(point).ok()?.checked_sub(leading)?;
+    if significant > 19 {
+        return None;
+    }
+    let digits = &digits[leading..];
+    let (before, behind) = digits.split_at(significant.min(digits.len()));
+    let is_whole = behind.bytes().all(|digit| digit == b'0');
+    let number = format!("{sign}{before:0<significant$}");
+    is_whole.then(|| number.parse().ok())?
+}
+
 /// The text of a JSON value that is a string, U+FFFD for a lone surrogate.
 pub(super) fn text(json: &str) -> Option<String> {
     let mut chars = json.strip_prefix('"')?.strip_suffix('"')?.chars();

@@ -137,7 +137,7 @@ impl Said {
             return Some(Self::Fault(None));
         }
         let id = member("id").and_then(|json| {
-            let whole = || whole(json).map(|number| number.to_string());
+            let whole = || json::whole(json).map(|number| number.to_string());
             read_id(json).or_else(whole)
         });
         let error = error.filter(|json| *json != "null");
@@ -153,7 +153,7 @@ impl Said {
                     return Some(Self::Malformed(id));
                 };
                 let field = |name: &str| fields.get(name).copied().filter(|json| *json != "null");
-                let Some(code) = field("code").and_then(whole) else {
+                let Some(code) = field("code").and_then(json::whole) else {
                     return Some(Self::Malformed(id));
                 };
                 let message = field("message").unwrap_or("\"\"");
@@ -180,16 +180,6 @@ fn read_id(json: &str) -> Option<String> {
         Value::Number(_) if json == "-0" => Some("0".to_owned()),
         _ => None,
     }
-}
-
-/// A number without a fraction, however it is spelled.
-fn whole(json: &str) -> Option<i64> {
-    if let Ok(number) = json.parse() {
-        return Some(number);
-    }
-    let number: f64 = json.parse().ok()?;
-    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
-    is_whole.then_some(number as i64)
 }
 
 #[derive(Debug)]
