@@ -14,12 +14,16 @@ mod tools;
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use agent_hub_kit::specialists::build_echo_server;
 use clap::Parser;
 
 use args::{Cli, Command};
 use failure::Failure;
+
+/// For what ends with the runtime.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -49,7 +53,8 @@ fn run(command: Command) -> Result<(), Failure> {
         .build()
         .map_err(Failure::System)?;
     let outcome = runtime.block_on(task);
-    // A name lookup may hang on a thread of its own; nobody waits for it.
-    runtime.shutdown_background();
+    // What its threads hold is dropped first, or a child that was just given up would be left behind.
+    // A name lookup may hang on a thread of its own; nobody waits longer for that.
+    runtime.shutdown_timeout(LAST_MOMENT);
     outcome
 }
