@@ -90,6 +90,7 @@
         feature = "http",
         feature = "stdio",
         feature = "graph",
+        feature = "llm",
         feature = "testing"
     )),
     allow(dead_code, unused_imports)

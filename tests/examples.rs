@@ -343,6 +343,9 @@ fn the_readmes_show_the_examples_as_they_are() {
 fn an_example_is_read_at_a_glance() {
     for (name, source) in [
         ("axum_mount", include_str!("../examples/axum_mount.rs")),
+        ("edge_client", include_str!("../examples/edge_client.rs")),
+        ("edge_echo", include_str!("../examples/edge_echo.rs")),
+        ("edge_stdio", include_str!("../examples/edge_stdio.rs")),
         ("graph_agent", include_str!("../examples/graph_agent.rs")),
         ("many_servers", include_str!("../examples/many_servers.rs")),
         ("local_model", include_str!("../examples/local_model.rs")),

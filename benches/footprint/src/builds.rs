@@ -6,13 +6,10 @@ use std::process::Command;
 
 use crate::Anything;
 
-/// What a panic does, and what is there for it.
 #[derive(Clone, Copy)]
 pub enum Panic {
     Unwind,
     Abort,
-    /// The same without tables for backtraces.
-    Bare,
 }
 
 impl Panic {
@@ -20,24 +17,14 @@ impl Panic {
     pub fn asked() -> Self {
         match std::env::var("PANIC").as_deref() {
             Ok("abort") => Self::Abort,
-            Ok("bare") => Self::Bare,
             _ => Self::Unwind,
         }
     }
 
-    /// The profile's setting.
-    fn setting(self) -> &'static str {
-        match self {
-            Self::Unwind => "unwind",
-            Self::Abort | Self::Bare => "abort",
-        }
-    }
-
-    fn folder(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Unwind => "unwind",
             Self::Abort => "abort",
-            Self::Bare => "bare",
         }
     }
 }
@@ -53,13 +40,12 @@ fn target() -> PathBuf {
 
 /// Builds a program, into a folder for each way to panic, and says where it is.
 pub fn build(name: &str, panic: Panic) -> Result<PathBuf, Anything> {
-    build_into(&target().join(panic.folder()), name, panic)
+    build_into(&target().join(panic.name()), name, panic)
 }
 
 fn build_into(folder: &Path, name: &str, panic: Panic) -> Result<PathBuf, Anything> {
-    eprintln!("building {name}, panic: {}", panic.folder());
-    let mut command = Command::new("cargo");
-    command
+    eprintln!("building {name}, panic = {}", panic.name());
+    let status = Command::new("cargo")
         .args(["build", "--quiet", "--locked", "--profile", "edge"])
         .args([
             "--manifest-path",
@@ -70,27 +56,12 @@ fn build_into(folder: &Path, name: &str, panic: Panic) -> Result<PathBuf, Anythi
             name,
         ])
         .env("CARGO_TARGET_DIR", folder)
-        .env("CARGO_PROFILE_EDGE_PANIC", panic.setting());
-    let mut programs = folder.join("edge");
-    if let Panic::Bare = panic {
-        // With a target named, the flag spares what runs while a program is built: that unwinds.
-        let host = host()?;
-        command.args(["--target", &host]);
-        command.env("RUSTFLAGS", "-C force-unwind-tables=no");
-        programs = folder.join(host).join("edge");
-    }
-    if !command.status()?.success() {
+        .env("CARGO_PROFILE_EDGE_PANIC", panic.name())
+        .status()?;
+    if !status.success() {
         return Err(format!("{name} does not build").into());
     }
-    Ok(programs.join(name))
-}
-
-/// The target that the compiler itself runs on.
-fn host() -> Result<String, Anything> {
-    let told = Command::new("rustc").arg("-vV").output()?;
-    let told = String::from_utf8(told.stdout)?;
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.ok_or("rustc names no host")?.to_owned())
+    Ok(folder.join("edge").join(name))
 }
 
 pub fn kib(program: &Path) -> Result<f64, Anything> {

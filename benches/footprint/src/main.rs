@@ -93,11 +93,7 @@ fn sizes() -> Result<(), Anything> {
     table("profile `edge`, stripped");
     for row in &ROWS {
         let [size, count, _] = row.wanted.map(at_most);
-        for (panic, text) in [
-            (Panic::Unwind, "KiB"),
-            (Panic::Abort, "KiB, panic = abort"),
-            (Panic::Bare, "KiB, and no unwind tables"),
-        ] {
+        for (panic, text) in [(Panic::Unwind, "KiB"), (Panic::Abort, "KiB, panic = abort")] {
             let found = figures(row, |name| kib(&build(name, panic)?))?;
             // The bars are for programs that abort.
             let wanted = match panic {
