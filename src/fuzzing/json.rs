@@ -33,9 +33,15 @@ pub(super) fn depth(json: &str) -> usize {
     deepest
 }
 
-/// The whole number that a JSON number is, however it is spelled: its point is moved to where the
-/// exponent wants it, and nothing but zeros may stand behind.
+/// The whole number that a JSON number is; with a point or an exponent only one that every peer
+/// reads alike.
 pub(super) fn whole(json: &str) -> Option<i64> {
+    let is_safe = |number: &i64| number.unsigned_abs() < 9_000_000_000_000_000;
+    json.parse().ok().or_else(|| moved(json).filter(is_safe))
+}
+
+/// The point is moved to where the exponent wants it, and nothing but zeros may stand behind.
+fn moved(json: &str) -> Option<i64> {
     let (decimal, exponent) = json.split_once(['e', 'E']).unwrap_or((json, "0"));
     let (before, behind) = decimal.split_once('.').unwrap_or((decimal, ""));
     let digits = format!("{}{behind}", before.trim_start_matches('-'));
