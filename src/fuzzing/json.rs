@@ -43,14 +43,15 @@ pub(super) fn whole(json: &str) -> Option<i64> {
 /// The point is moved to where the exponent wants it, and nothing but zeros may stand behind.
 fn moved(json: &str) -> Option<i64> {
     let (decimal, exponent) = json.split_once(['e', 'E']).unwrap_or((json, "0"));
+    // One that no 64 bits hold is not looked at, whatever it is of.
+    let exponent = i128::from(exponent.parse::<i64>().ok()?);
     let (before, behind) = decimal.split_once('.').unwrap_or((decimal, ""));
     let digits = format!("{}{behind}", before.trim_start_matches('-'));
     let leading = digits.len() - digits.trim_start_matches('0').len();
     if leading == digits.len() {
         return Some(0);
     }
-    let point =
-        i128::try_from(digits.len() - behind.len()).ok()? + exponent.parse::<i128>().ok()?;
+    let point = i128::try_from(digits.len() - behind.len()).ok()? + exponent;
     let sign = if json.starts_with('-') { "-" } else { "" };
     let significant = usize::try_from(point).ok()?.checked_sub(leading)?;
     if significant > 19 {
