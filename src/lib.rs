@@ -34,7 +34,8 @@
 //! Built in floors; a module names only lower ones, which a test holds. From the ground:
 //!
 //! 0. `error`, `limits`: what can go wrong, and every bound.
-//! 1. `event`, `wire`: our events and their envelope; bytes and JSON-RPC, without a word of MCP.
+//! 1. `event`, `wire`: our events and their envelope; bytes and JSON-RPC, without a word of MCP. And
+//!    `graph`, which emits such events and knows nothing else.
 //! 2. `mcp`: the words of MCP as pure functions, and what differs between its revisions.
 //! 3. `session`: the protocol as machines without I/O, clock or task.
 //! 4. `transport`: moves frames over sockets, child processes and memory; decides nothing.
