@@ -31,6 +31,13 @@ struct Reporter {
 }
 
 impl Reporter {
+    fn new(context: Context) -> Self {
+        Self {
+            context,
+            number: 0.0,
+        }
+    }
+
     async fn report(&mut self, text: &str) -> Result<(), ErrorData> {
         let token = self.context.meta.get_progress_token();
         let token = token.ok_or_else(|| ErrorData::internal_error("no token", None))?;
@@ -64,13 +71,7 @@ impl Rmcp {
         Parameters(args): Parameters<wire::Stream>,
         context: Context,
     ) -> Result<CallToolResult, ErrorData> {
-        let (mut reporter, mut texts) = (
-            Reporter {
-                context,
-                number: 0.0,
-            },
-            Texts::new(args),
-        );
+        let (mut reporter, mut texts) = (Reporter::new(context), Texts::new(args));
         while let Some(text) = texts.next().await {
             reporter.report(text).await?;
         }
@@ -83,13 +84,7 @@ impl Rmcp {
         Parameters(args): Parameters<wire::Stream>,
         context: Context,
     ) -> Result<CallToolResult, ErrorData> {
-        let (mut reporter, mut texts) = (
-            Reporter {
-                context,
-                number: 0.0,
-            },
-            Texts::new(args),
-        );
+        let (mut reporter, mut texts) = (Reporter::new(context), Texts::new(args));
         while let Some(text) = texts.compute() {
             reporter.report(text).await?;
         }
