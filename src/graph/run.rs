@@ -203,7 +203,7 @@ impl<S: Send + 'static> Stream for GraphRun<S> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         loop {
             // What a node emitted comes before what follows it.
-            if let Some(event) = self.handover.take(cx) {
+            if let Some(event) = self.handover.take() {
                 return Poll::Ready(Some(event));
             }
             match &mut self.stage {

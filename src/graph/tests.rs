@@ -448,6 +448,36 @@ async fn a_task_that_a_node_left_behind_can_emit_until_the_run_ends() {
     );
 }
 
+/// Reader and emitter are one task here, so it has to wake itself.
+#[tokio::test(start_paused = true)]
+async fn whoever_reads_a_run_may_emit_in_it_too() {
+    let kept: Arc<Mutex<Option<NodeContext>>> = Arc::default();
+    let graph = LlmGraph::<()>::builder()
+        .add_node_with(
+            "a",
+            kept.clone(),
+            async |kept: Arc<Mutex<_>>, _, ctx: NodeContext| {
+                *kept.lock().unwrap() = Some(ctx.clone());
+                ctx.text("from the node").await?;
+                pending::<Result<(), NodeError>>().await
+            },
+        )
+        .add_edge(START, "a")
+        .build()
+        .unwrap();
+    let mut run = graph.run(());
+    run.next().await.unwrap();
+    let ctx = kept.lock().unwrap().take().unwrap();
+    let (sent, event) = tokio::select! {
+        biased;
+        () = tokio::time::sleep(PATIENCE) => panic!("nobody woke the emitter"),
+        both = join(ctx.text("from the reader"), run.next()) => both,
+    };
+    sent.unwrap();
+    let wanted = json!(["text", "from the reader", "a"]);
+    assert_eq!(shown(&event.unwrap()), wanted);
+}
+
 #[tokio::test]
 async fn an_event_that_is_given_up_unread_is_not_sent() {
     let graph = LlmGraph::<()>::builder()
