@@ -105,6 +105,13 @@ impl Seen {
         self.0.lock().unwrap().clone()
     }
 
+    /// Waits until one of them is meant: what a hub knows is there before its observer is told.
+    async fn until(&self, meant: impl Fn(&HubEvent) -> bool) {
+        while !self.all().iter().any(&meant) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// `server: text` of each warning.
     fn warnings(&self) -> Vec<String> {
         let text = |event| match event {

@@ -572,9 +572,7 @@ fn an_unknown_tool_is_looked_for_whatever_the_list_was_said_to_be_good_for() {
         while hub.find_tool("new").is_none() {
             tokio::task::yield_now().await;
         }
-        let told = seen.all().iter().any(|event| {
-            matches!(event, HubEvent::Server { change, .. } if *change == ServerChange::ToolsListed)
-        });
-        assert!(told);
+        let listed = |event: &_| matches!(event, HubEvent::Server { change, .. } if *change == ServerChange::ToolsListed);
+        seen.until(listed).await;
     });
 }
