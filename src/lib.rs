@@ -35,7 +35,7 @@
 //!
 //! 0. `error`, `limits`: what can go wrong, and every bound.
 //! 1. `event`, `wire`: our events and their envelope; bytes and JSON-RPC, without a word of MCP. And
-//!    `graph`, which emits such events and knows nothing else.
+//!    `graph`, which emits such events, and `image`, which makes data URIs: they know nothing else.
 //! 2. `mcp`: the words of MCP as pure functions, and what differs between its revisions.
 //! 3. `session`: the protocol as machines without I/O, clock or task.
 //! 4. `transport`: moves frames over sockets, child processes and memory; decides nothing.
@@ -50,6 +50,7 @@
 //! | `http` | Streamable HTTP: `connect_http`, `bind`, `serve_http`, `into_service` | yes |
 //! | `stdio` | servers as child processes: `connect_stdio`, `serve_stdio` | yes |
 //! | `schemars` | `Tool::typed`: schemas from Rust types | yes |
+//! | `image` | [`ImageInput`] from `image::DynamicImage` | |
 //! | `tls` | `https://` for clients, on rustls and the system's root certificates | |
 //! | `llm` | [`Llm`]: language models, [`OpenAiLlm`] among them | |
 //! | `graph` | [`LlmGraph`]: agents as graphs of steps | |
@@ -106,6 +107,7 @@ mod event;
 pub mod fuzzing;
 #[cfg(feature = "graph")]
 mod graph;
+mod image;
 mod limits;
 #[cfg(feature = "llm")]
 mod llm;
@@ -120,6 +122,7 @@ pub mod testing;
 mod transport;
 mod wire;
 
+pub use crate::image::{ImageInput, as_image_uris, encode_image_to_data_uri};
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub use client::ConnectStdio;
 #[cfg(feature = "client")]

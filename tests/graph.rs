@@ -208,8 +208,10 @@ async fn a_data_uri_is_checked_before_the_tool_runs() {
     let bad = json!({"images": ["data:,x", "data:image/png;base64,iVBORw0KGgo"]});
     let error = hub.call_tool("look", bad).await.unwrap_err();
     assert!(error.is_tool(), "{error:?}");
-    let wanted = "invalid argument `images[1]`: \"data:image/png;base64,iVBORw0KGgo\" is no data \
-                  URI: the base64 data is cut, or lacks its padding, at byte 33";
+    let wanted = "invalid argument `images[1]`: expected a data URI, such as \
+                  \"data:image/png;base64,..\", but got the string \
+                  \"data:image/png;base64,iVBORw0KGgo\": the base64 data is cut, or lacks its \
+                  padding, at byte 33";
     assert!(error.to_string().contains(wanted), "{error}");
     hub.close().await;
 }

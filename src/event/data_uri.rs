@@ -72,23 +72,58 @@ impl DataUri {
         if text.len() > Self::MAX_LEN {
             return Err(Error::limit("DataUri::MAX_LEN", Self::MAX_LEN));
         }
-        let parts = split(&text).map_err(|fault| {
-            let start: String = text.chars().take(QUOTED_CHARS).collect();
-            let more = if start.len() < text.len() { ".." } else { "" };
-            Error::config(format!("{start:?}{more} is no data URI: {fault}"))
+        match split(&text) {
+            Ok(head) => Ok(Self::checked(head, text)),
+            Err(fault) => Err(Error::config(format!(
+                "{} is no data URI: {fault}",
+                Excerpt(&text)
+            ))),
+        }
+    }
+
+    /// Makes a data URI in base64 of a media type, parameters included, and data.
+    ///
+    /// ```
+    /// use agent_hub_kit::DataUri;
+    ///
+    /// let uri = DataUri::encode("text/plain;charset=utf-8", "é")?;
+    /// assert_eq!(uri.as_str(), "data:text/plain;charset=utf-8;base64,w6k=");
+    /// assert_eq!(uri.decode(), "é");
+    /// # Ok::<(), agent_hub_kit::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] for what is no media type; [`Error::Limit`] if the URI would be longer than
+    /// [`MAX_LEN`](Self::MAX_LEN).
+    pub fn encode(media_type: &str, data: impl AsRef<[u8]>) -> Result<Self> {
+        let data = data.as_ref();
+        let mut text = format!("{SCHEME}{media_type};base64,");
+        let data_start = text.len();
+        let len = data.len().div_ceil(3).saturating_mul(4);
+        if len.saturating_add(data_start) > Self::MAX_LEN {
+            return Err(Error::limit("DataUri::MAX_LEN", Self::MAX_LEN));
+        }
+        let head = split_head(&text).and_then(|head| match head.data == data_start {
+            true => Ok(head),
+            false => Err("it holds a comma".to_owned()),
+        });
+        let head = head.map_err(|fault| {
+            let given = Excerpt(media_type);
+            Error::config(format!("{given} is no media type: {fault}"))
         })?;
-        let (media_type, parameters, is_base64, data) = parts;
-        let media_type = match media_type {
-            "" => ByteString::from_static(DEFAULT_MEDIA_TYPE),
-            given => given.to_ascii_lowercase().into(),
-        };
-        Ok(Self {
+        text.reserve_exact(len);
+        STANDARD.encode_string(data, &mut text);
+        Ok(Self::checked(head, text))
+    }
+
+    fn checked(head: Head, text: String) -> Self {
+        Self {
             text: text.into(),
-            media_type,
-            parameters,
-            data,
-            is_base64,
-        })
+            media_type: head.media_type,
+            parameters: head.parameters,
+            data: head.data,
+            is_base64: head.is_base64,
+        }
     }
 
     /// The URI as it was given.
@@ -118,6 +153,11 @@ impl DataUri {
         self.is_base64
     }
 
+    /// Whether there is any data.
+    pub(crate) fn has_data(&self) -> bool {
+        self.data < self.text.len()
+    }
+
     /// The data.
     pub fn decode(&self) -> Bytes {
         let data = unescaped(self.text.get(self.data..).unwrap_or_default());
@@ -130,10 +170,25 @@ impl DataUri {
     }
 }
 
-/// The media type, where the parameters are, whether the data is base64, and where it begins.
-type Parts<'a> = (&'a str, (usize, usize), bool, usize);
+/// What stands before the data, as [`DataUri`] keeps it.
+struct Head {
+    media_type: ByteString,
+    parameters: (usize, usize),
+    data: usize,
+    is_base64: bool,
+}
 
-fn split(text: &str) -> Result<Parts<'_>, String> {
+fn split(text: &str) -> Result<Head, String> {
+    let head = split_head(text)?;
+    let data = text.get(head.data..).unwrap_or_default();
+    match head.is_base64 {
+        true => check_base64(data, head.data)?,
+        false => check_characters(data, head.data)?,
+    }
+    Ok(head)
+}
+
+fn split_head(text: &str) -> Result<Head, String> {
     let scheme = text.get(..SCHEME.len());
     if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME)) {
         return Err("it does not start with `data:`".to_owned());
@@ -148,7 +203,6 @@ fn split(text: &str) -> Result<Parts<'_>, String> {
         });
     };
     let head = rest.get(..comma).unwrap_or_default();
-    let data_start = SCHEME.len() + comma + 1;
     let (head, is_base64) = match head.rsplit_once(';') {
         Some((before, last)) if last.eq_ignore_ascii_case("base64") => (before, true),
         _ => (head, false),
@@ -160,15 +214,15 @@ fn split(text: &str) -> Result<Parts<'_>, String> {
     for parameter in parameters.into_iter().flat_map(|all| all.split(';')) {
         check_parameter(parameter)?;
     }
-    let start = SCHEME.len() + media_type.len();
-    let end = SCHEME.len() + head.len();
-    let data = text.get(data_start..).unwrap_or_default();
-    if is_base64 {
-        check_base64(data, data_start)?;
-    } else {
-        check_characters(data, data_start)?;
-    }
-    Ok((media_type, (start, end), is_base64, data_start))
+    Ok(Head {
+        media_type: match media_type {
+            "" => ByteString::from_static(DEFAULT_MEDIA_TYPE),
+            given => given.to_ascii_lowercase().into(),
+        },
+        parameters: (SCHEME.len() + media_type.len(), SCHEME.len() + head.len()),
+        data: SCHEME.len() + comma + 1,
+        is_base64,
+    })
 }
 
 fn check_media_type(media_type: &str) -> Result<(), String> {
@@ -266,8 +320,13 @@ fn check_base64(data: &str, start: usize) -> Result<(), String> {
             use base64::DecodeSliceError::{DecodeError, OutputSliceTooSmall};
             return Err(match e {
                 DecodeError(base64::DecodeError::InvalidByte(at, byte)) => format!(
-                    "the base64 data holds {:?} {}",
-                    char::from(byte),
+                    "the base64 data holds {} {}",
+                    match byte {
+                        b'-' => "'-', which the standard alphabet writes '+',".into(),
+                        b'_' => "'_', which the standard alphabet writes '/',".into(),
+                        byte if byte.is_ascii() => format!("{:?}", char::from(byte)),
+                        _ => "a character beyond ASCII".to_owned(),
+                    },
                     place(n * PIECE + at)
                 ),
                 DecodeError(base64::DecodeError::InvalidLastSymbol { .. }) => format!(
@@ -344,15 +403,29 @@ impl<'de> Deserialize<'de> for DataUri {
             type Value = DataUri;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a data URI, such as \"data:image/png;base64,..\"")
+                f.write_str(EXPECTED)
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<DataUri, E> {
-                DataUri::parse(text).map_err(E::custom)
+                self.visit_string(text.to_owned())
             }
 
             fn visit_string<E: de::Error>(self, text: String) -> Result<DataUri, E> {
-                DataUri::parse(text).map_err(E::custom)
+                let max = DataUri::MAX_LEN;
+                if text.len() > max {
+                    let len = text.len();
+                    return Err(E::custom(format_args!(
+                        "expected a data URI of at most {max} bytes, but got {len} bytes"
+                    )));
+                }
+                split(&text)
+                    .map_err(|fault| {
+                        let given = Excerpt(&text);
+                        E::custom(format_args!(
+                            "expected {EXPECTED}, but got the string {given}: {fault}"
+                        ))
+                    })
+                    .map(|head| DataUri::checked(head, text))
             }
         }
 
@@ -360,11 +433,25 @@ impl<'de> Deserialize<'de> for DataUri {
     }
 }
 
+/// The start of a text that is refused, so that it is told apart.
+struct Excerpt<'a>(&'a str);
+
+impl fmt::Display for Excerpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.char_indices().nth(QUOTED_CHARS);
+        match end.and_then(|(end, _)| self.0.get(..end)) {
+            Some(start) => write!(f, "{start:?}.."),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
+}
+
+const EXPECTED: &str = "a data URI, such as \"data:image/png;base64,..\"";
 const SCHEME: &str = "data:";
 const DEFAULT_MEDIA_TYPE: &str = "text/plain";
 /// A media type and its parameters; those in use are a tenth of it.
 const MAX_HEAD: usize = 1024;
-/// Of a URI that is refused, so that it is told apart.
+/// Of a text that is refused.
 const QUOTED_CHARS: usize = 40;
 /// Base64 that is checked at once; a multiple of four.
 const PIECE: usize = 4096;

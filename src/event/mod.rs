@@ -4,7 +4,7 @@
 //! Knows nothing of MCP, JSON-RPC or tasks.
 
 mod content;
-mod data_uri;
+pub(crate) mod data_uri;
 #[cfg(feature = "schemars")]
 mod data_uri_schema;
 mod envelope;

@@ -75,7 +75,18 @@ fn what_is_no_data_uri_is_refused_with_what_and_where() {
         ("data:,%+1", "at byte 6 a `%` without"),
         ("data:,%", "at byte 6 a `%` without"),
         ("data:;base64,QU D", "the base64 data holds ' ' at byte 15"),
-        ("data:;base64,QU_D", "the base64 data holds '_' at byte 15"),
+        ("data:;base64,QU_D", "the base64 data holds '_', which the standard alphabet writes '/', at byte 15"),
+        ("data:;base64,-UID", "the base64 data holds '-', which the standard alphabet writes '+', at byte 13"),
+        ("data:;base64,QéID", "the base64 data holds a character beyond ASCII at byte 14"),
+        ("data:;base64,%C3%A9UI", "the base64 data holds a character beyond ASCII at byte 0 of"),
+        ("data:;base64, QUJD", "the base64 data holds ' ' at byte 13"),
+        ("data:;base64 ,QUJD", "its parameter \"base64 \" is not"),
+        ("data: image/png,x", "is not two names"),
+        ("data:image/*,x", "is not two names"),
+        ("data:image/png;base64;base64,QUJD", "`;base64` is not the last word"),
+        ("data:image/png;base64=1;,x", "its parameter \"\" is not"),
+        ("data:image/png;charset=é,x", "the value of its parameter `charset` holds more"),
+        ("data:image/png;ch=a%2,x", "or a bad %XX"),
         ("data:;base64,QUJD\n", "the base64 data"),
         ("data:;base64,QUJ", "is cut, or lacks its padding, at byte 16"),
         ("data:;base64,QQ", "is cut, or lacks its padding"),
@@ -96,6 +107,61 @@ fn what_is_no_data_uri_is_refused_with_what_and_where() {
         assert!(error.contains(wanted), "{shown}: {error}");
         assert!(error.len() < 300, "{shown}: {error}");
     }
+}
+
+#[test]
+fn data_is_encoded_under_its_media_type() {
+    for (media_type, data, wanted) in [
+        (
+            "image/png",
+            &b"\x89PNG"[..],
+            "data:image/png;base64,iVBORw==",
+        ),
+        ("Image/PNG", b"", "data:Image/PNG;base64,"),
+        ("", b"x", "data:;base64,eA=="),
+        (
+            "a/b;c=d;e=%20",
+            b"\xff\xfe\xfd",
+            "data:a/b;c=d;e=%20;base64,//79",
+        ),
+    ] {
+        let uri = DataUri::encode(media_type, data).expect(media_type);
+        assert_eq!(uri.as_str(), wanted);
+        assert_eq!(uri, DataUri::parse(wanted).unwrap(), "as it is read");
+        assert_eq!(uri.decode(), data, "{wanted}");
+    }
+    let long = "a/".to_owned() + &"b".repeat(2000);
+    for (media_type, wanted) in [
+        (
+            "png",
+            "\"png\" is no media type: its media type \"png\" has no `/`",
+        ),
+        ("image/png,", "it holds a comma"),
+        ("image/png;base64", "`;base64` is not the last word"),
+        ("image/png;", "its parameter \"\" is not"),
+        ("image/*", "is not two names"),
+        ("画/png", "is not two names"),
+        (&long, "\".. is no media type: no comma within 1024 bytes"),
+    ] {
+        let error = DataUri::encode(media_type, "x").expect_err(media_type);
+        assert!(matches!(error, Error::Config { .. }), "{error:?}");
+        assert!(error.to_string().contains(wanted), "{media_type}: {error}");
+    }
+    let most = (DataUri::MAX_LEN - "data:a/b;base64,".len()) / 4 * 3;
+    let most = vec![0; most + 3];
+    let brim = DataUri::encode("a/b", most.get(3..).unwrap()).unwrap();
+    assert_eq!(brim.as_str().len(), DataUri::MAX_LEN);
+    let over = DataUri::encode("a/b", most).unwrap_err();
+    assert!(
+        matches!(
+            over,
+            Error::Limit {
+                max: 67_108_864,
+                ..
+            }
+        ),
+        "{over:?}"
+    );
 }
 
 #[test]
@@ -145,7 +211,7 @@ fn serde_reads_and_writes_it_as_a_text() {
     for (json, wanted) in [
         (
             json!("x.png"),
-            "\"x.png\" is no data URI: it does not start with `data:`",
+            "expected a data URI, such as \"data:image/png;base64,..\", but got the string \"x.png\": it does not start with `data:`",
         ),
         (json!(7), "expected a data URI, such as"),
         (json!(null), "expected a data URI, such as"),
