@@ -141,6 +141,17 @@ impl Tool {
             .is_some_and(|schema| Self::root_type(schema).as_deref() != Some("object"))
     }
 
+    /// The properties that the output schema requires at its root.
+    pub(crate) fn required_output(&self) -> Vec<String> {
+        #[derive(serde::Deserialize)]
+        struct Root {
+            required: Option<Vec<String>>,
+        }
+        let schema = self.output_schema.as_ref();
+        let root = schema.and_then(|schema| schema.deserialize::<Root>().ok());
+        root.and_then(|root| root.required).unwrap_or_default()
+    }
+
     /// What is wrong with this tool, so that it cannot be offered.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let name = &self.name;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::arguments::read_arguments;
 use super::context::ToolContext;
 use super::driver::Host;
 use super::offer::{Offer, taken};
 use super::output::{IntoToolOutput, ToolError};
+use super::promised::Promised;
 use super::work::{CallFuture, Handler};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -382,37 +383,6 @@ struct Typed<F, A, R> {
     types: std::marker::PhantomData<fn(A) -> R>,
 }
 
-/// What the output schema of a tool says of its structured content, as far as it is checked.
-#[derive(Debug, Clone, Copy)]
-enum Promised {
-    Nothing,
-    Object,
-    Something,
-}
-
-impl Promised {
-    fn by(tool: &Tool) -> Self {
-        match tool.has_output_schema() {
-            false => Self::Nothing,
-            true if tool.has_plain_output() => Self::Something,
-            true => Self::Object,
-        }
-    }
-
-    fn check(self, structured: Option<&Value>) -> Result<(), ToolError> {
-        let fault = match (self, structured) {
-            (Self::Nothing, _) | (Self::Something, Some(_)) | (_, Some(Value::Object(_))) => {
-                return Ok(());
-            }
-            (_, None) => "returned no structured content",
-            (_, Some(_)) => "returned structured content that is no object",
-        };
-        Err(ToolError::new(format!(
-            "the tool has an output schema but {fault}"
-        )))
-    }
-}
-
 impl<F, Fut, A, R> Typed<F, A, R>
 where
     F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
@@ -437,7 +407,7 @@ where
     R: IntoToolOutput + 'static,
 {
     fn call(&self, arguments: RawJson, ctx: ToolContext) -> CallFuture {
-        let (handler, promised) = (self.handler.clone(), self.promised);
+        let (handler, promised) = (self.handler.clone(), self.promised.clone());
         Box::pin(async move {
             // The JSON is a part of the request, which goes before the handler begins to wait.
             let future = {
@@ -450,26 +420,6 @@ where
             }
             Ok(output)
         })
-    }
-}
-
-fn read_arguments<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ToolError> {
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|e| misfit(&e.path().to_string(), e.inner()))
-}
-
-/// Says which field is wrong and how, so that a model can mend its call. Apart from what there is one
-/// of for each type of arguments.
-fn misfit(field: &str, error: &serde_json::Error) -> ToolError {
-    // The position counts bytes of the caller's JSON, which nobody sees.
-    let text = error.to_string();
-    let text = text
-        .rsplit_once(" at line ")
-        .map_or(&*text, |(text, _)| text);
-    match field {
-        "." => ToolError::new(format!("invalid arguments: {text}")),
-        field => ToolError::new(format!("invalid argument `{field}`: {text}")),
     }
 }
 
@@ -498,6 +448,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     use bytes::Bytes;
+    use serde_json::Value;
 
     use super::super::context::Running;
     use super::*;
@@ -535,7 +486,7 @@ mod tests {
                 std::future::pending::<()>().await;
                 Ok(())
             }),
-            promised: Promised::Nothing,
+            promised: Promised::by(&Tool::new("t")),
             types: std::marker::PhantomData,
         };
         let outbox = Arc::new(Outbox::new(Framing::Sse, None, 1, 1));

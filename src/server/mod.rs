@@ -2,6 +2,7 @@
 //!
 //! Owns tools, handlers and streamers; must not know sockets or the client half of the crate.
 
+mod arguments;
 mod batch;
 mod builder;
 mod calls;
@@ -17,6 +18,7 @@ mod mount;
 mod notice;
 mod offer;
 mod output;
+mod promised;
 mod replay;
 mod roster;
 #[cfg(feature = "schemars")]

@@ -268,6 +268,10 @@ async fn each_kind_of_return_value_becomes_its_result() {
             json!({"content": [text(r#"{"sum":7}"#)], "structuredContent": {"sum": 7}}),
         ),
         (
+            returning_from(Tool::new("t").output::<Sum>(), || Ok(json!({"summe": 7}))),
+            failed("the tool has an output schema but returned structured content without \"sum\""),
+        ),
+        (
             returning_from(Tool::new("t").output::<Sum>(), || Ok(json!([7]))),
             failed(
                 "the tool has an output schema but returned structured content that is no object",
@@ -383,24 +387,27 @@ async fn bad_arguments_name_the_field_and_what_is_wrong_with_it() {
     let table = [
         (
             json!({"text": 5}),
-            "invalid argument `text`: invalid type: integer `5`, expected a string",
+            "invalid argument `text`: expected a string, but got the number 5",
         ),
         (
             json!({"text": null}),
-            "invalid argument `text`: invalid type: null, expected a string",
+            "invalid argument `text`: expected a string, but got null",
         ),
-        (json!({}), "invalid arguments: missing field `text`"),
+        (
+            json!({}),
+            "invalid argument `text`: it is required, but missing",
+        ),
         (
             json!({"text": "", "sizes": [{"width": 1}, {"width": -1}]}),
-            "invalid argument `sizes[1].width`: invalid value: integer `-1`, expected u32",
+            "invalid argument `sizes[1].width`: expected a whole number from 0 to 4294967295, but got the number -1",
         ),
         (
             json!({"text": "", "sizes": [{}]}),
-            "invalid argument `sizes[0]`: missing field `width`",
+            "invalid argument `sizes[0].width`: it is required, but missing",
         ),
         (
             json!({"text": "", "sizes": {"width": 1}}),
-            "invalid argument `sizes`: invalid type: map, expected a sequence",
+            "invalid argument `sizes`: expected an array, but got an object",
         ),
     ];
     for (arguments, expected) in table {
@@ -485,7 +492,7 @@ async fn raw_arguments_can_be_read_later() {
     let bad = session.result("t", json!({"text": []})).await;
     let text = bad["content"][0]["text"].as_str().unwrap();
     assert!(
-        text.starts_with("invalid argument `text`: invalid type"),
+        text.starts_with("invalid argument `text`: expected a string"),
         "{text}"
     );
 }
