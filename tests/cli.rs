@@ -11,6 +11,8 @@
 #[allow(dead_code)] // the tests of models use the rest
 #[path = "llm/endpoint.rs"]
 mod endpoint;
+#[path = "cli/images.rs"]
+mod images;
 #[path = "cli/llm.rs"]
 mod llm;
 

@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use agent_hub_kit::Era;
@@ -35,6 +36,9 @@ pub(crate) struct CallArgs {
     /// to read it from standard input
     #[arg(required = true, value_name = "TARGET|TOOL|JSON", num_args = 1..)]
     pub(crate) words: Vec<String>,
+    /// An image that is added to the argument `images`, as a data URI; may be repeated
+    #[arg(long = "image", value_name = "FILE")]
+    pub(crate) images: Vec<PathBuf>,
     /// The server whose tool is meant, by its name: HOST:PORT or the program's
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
@@ -216,7 +220,8 @@ connection), 2 wrong usage, 3 could not connect, 130 cancelled.
 
 Examples:
   agent-hub call http://127.0.0.1:8001/mcp echo '{\"text\": \"hello\"}'
-  agent-hub call 'stdio:agent-hub echo --stdio' echo '{\"text\": \"hello\"}' --json"
+  agent-hub call 'stdio:agent-hub echo --stdio' echo '{\"text\": \"hello\"}' --json
+  agent-hub call http://127.0.0.1:8002/mcp ask '{\"user_request\": \"What is it?\"}' --image cat.png"
 );
 
 const LLM_HELP: &str = "\

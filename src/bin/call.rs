@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::args::CallArgs;
 use crate::failure::Failure;
+use crate::images;
 use crate::screen::Screen;
 use crate::signals::{self, Stop};
 use crate::target::{self, Targets};
@@ -34,15 +35,16 @@ impl Plan {
             let what = format!("there is no server `{server}`, only {}", names.join(", "));
             return Err(Failure::usage(what, ""));
         }
+        let arguments = match json {
+            None => arguments("{}")?,
+            Some("-") => arguments(&standard_input()?)?,
+            Some(json) => arguments(json)?,
+        };
         Ok(Self {
             targets,
             server: args.server,
             tool: tool.to_owned(),
-            arguments: match json {
-                None => arguments("{}")?,
-                Some("-") => arguments(&standard_input()?)?,
-                Some(json) => arguments(json)?,
-            },
+            arguments: images::add(arguments, &args.images)?,
             json: args.json,
             timeout: args.timeout,
             idle_timeout: args.idle_timeout,

@@ -4,6 +4,7 @@ mod args;
 mod call;
 mod demo;
 mod failure;
+mod images;
 mod llm;
 mod screen;
 mod serve;
