@@ -6,9 +6,9 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use agent_hub_kit::{
-    AgentHubClient, Bound, CallStream, Content, Error, EventKind, EventStreamer, HubEvent, Limits,
-    McpBody, McpServer, McpService, Node, ServerHandle, StreamEvent, ToolContext, ToolError,
-    ToolRef, testing,
+    AgentHubClient, Bound, CallStream, Content, DataUri, Error, EventKind, EventStreamer, HubEvent,
+    ImageInput, Limits, McpBody, McpServer, McpService, Node, ServerHandle, StreamEvent,
+    ToolContext, ToolError, ToolRef, testing,
 };
 use serde_json::json;
 
@@ -31,6 +31,8 @@ fn what_users_hold_crosses_threads() {
     crosses_threads::<StreamEvent>();
     crosses_threads::<HubEvent>();
     crosses_threads::<Content>();
+    crosses_threads::<DataUri>();
+    crosses_threads::<ImageInput>();
     crosses_threads::<Error>();
     crosses_threads::<ToolError>();
     crosses_threads::<Limits>();

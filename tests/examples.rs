@@ -1,14 +1,23 @@
 //! The examples run, and both READMEs show them, and say the same, as they are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may fail loudly
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may fail loudly
 
 #[allow(dead_code)] // the tests of models use the rest
 #[path = "llm/endpoint.rs"]
 mod endpoint;
 
+use std::io::Cursor;
 use std::process::Stdio;
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, StdioCommand};
+use agent_hub_kit::{
+    AgentHubClient, DataUri, StdioCommand, as_image_uris, encode_image_to_data_uri,
+};
+use image::{DynamicImage, ImageFormat};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -208,6 +217,19 @@ async fn orchestrator_passes_on_what_comes_and_goes() {
     );
 }
 
+/// What a GET of a page gives, its head included.
+async fn page(url: &str) -> String {
+    let address = url.trim_start_matches("http://");
+    let (address, path) = address.split_once('/').unwrap();
+    let mut page = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    page.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let read = page.read_to_string(&mut answer);
+    timeout(PATIENCE, read).await.unwrap().unwrap();
+    answer
+}
+
 #[tokio::test]
 async fn axum_mount_serves_its_page_and_its_tool() {
     let (_server, url) = serving("axum_mount", "0").await;
@@ -217,13 +239,139 @@ async fn axum_mount_serves_its_page_and_its_tool() {
     assert_eq!(said.unwrap(), "hello from axum");
     hub.close().await;
 
-    let address = url.trim_start_matches("http://").split('/').next().unwrap();
-    let mut page = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    page.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    page.read_to_string(&mut answer).await.unwrap();
+    let answer = page(&url.replace("/agents/greeter", "/")).await;
     assert!(answer.ends_with("\r\n\r\nA page.\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn observe_counts_what_passes_by_server_tool_and_kind() {
+    let (_observer, url) = serving("observe", "0").await;
+    let answer = page(&url).await;
+    assert!(
+        answer.contains("content-type: text/plain; version=0.0.4\r\n"),
+        "{answer}"
+    );
+    let wanted = r#"# TYPE agent_hub_events_total counter
+agent_hub_events_total{server="echo",tool="echo",kind="log"} 1
+agent_hub_events_total{server="echo",tool="echo",kind="result"} 1
+agent_hub_events_total{server="echo",tool="echo",kind="text"} 5
+agent_hub_events_total{server="the \"other\" one",tool="echo",kind="log"} 1
+agent_hub_events_total{server="the \"other\" one",tool="echo",kind="result"} 1
+agent_hub_events_total{server="the \"other\" one",tool="echo",kind="text"} 5
+"#;
+    assert_eq!(answer.split_once("\r\n\r\n").unwrap().1, wanted);
+}
+
+/// A picture of one colour, in a format.
+fn picture(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
+    let mut data = Cursor::new(Vec::new());
+    let pixels = DynamicImage::new_rgb8(width, height);
+    pixels.write_to(&mut data, format).unwrap();
+    data.into_inner()
+}
+
+/// A PNG that says to be so large. Its checksums are not looked at before its size is.
+fn bomb(width: u32, height: u32) -> Vec<u8> {
+    let mut png = picture(1, 1, ImageFormat::Png);
+    let mut head = [0; 17];
+    head[..4].copy_from_slice(b"IHDR");
+    head[4..8].copy_from_slice(&width.to_be_bytes());
+    head[8..12].copy_from_slice(&height.to_be_bytes());
+    head[12..].copy_from_slice(&png[24..29]);
+    png[12..29].copy_from_slice(&head);
+    png[29..33].copy_from_slice(&crc(&head).to_be_bytes());
+    png
+}
+
+/// As PNG has it.
+fn crc(data: &[u8]) -> u32 {
+    !data.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1))
+        })
+    })
+}
+
+#[tokio::test]
+async fn image_server_tells_sizes_and_gives_thumbnails() {
+    let (_server, url) = serving("image_server", "0").await;
+    let hub = AgentHubClient::builder().build();
+    hub.connect_http("eyes", &url).await.unwrap();
+    let images = as_image_uris([
+        picture(640, 320, ImageFormat::Png),
+        picture(2, 3, ImageFormat::Bmp),
+        picture(100, 100, ImageFormat::Gif),
+        picture(65, 1, ImageFormat::Jpeg),
+        picture(10, 20, ImageFormat::WebP),
+    ]);
+    let args = json!({ "images": images.unwrap() });
+    let mut events = hub.call_tool_stream("look", args);
+    let mut seen = Vec::new();
+    while let Some(event) = timeout(PATIENCE, events.next()).await.unwrap() {
+        seen.push(match event.kind.as_str() {
+            "image" => {
+                let uri: DataUri = event.text().unwrap().parse().unwrap();
+                let small = image::load_from_memory(&uri.decode()).unwrap();
+                format!(
+                    "{} of {} x {}",
+                    uri.media_type(),
+                    small.width(),
+                    small.height()
+                )
+            }
+            _ => event.text().unwrap().to_owned(),
+        });
+    }
+    let wanted = [
+        "640 x 320 pixels, image/png",
+        "image/png of 64 x 32",
+        "2 x 3 pixels, image/bmp",
+        "image/png of 2 x 3",
+        "100 x 100 pixels, image/gif",
+        "image/png of 64 x 64",
+        "65 x 1 pixels, image/jpeg",
+        "image/png of 64 x 1",
+        "10 x 20 pixels, image/webp",
+        "image/png of 10 x 20",
+        "5 images",
+    ];
+    assert_eq!(seen, wanted);
+    assert_eq!(hub.call_tool("look", ()).await.unwrap(), "0 images");
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn image_server_refuses_what_is_no_image_or_too_large_a_one() {
+    let (_server, url) = serving("image_server", "0").await;
+    let hub = AgentHubClient::builder().build();
+    hub.connect_http("eyes", &url).await.unwrap();
+    let good = picture(1, 1, ImageFormat::Png);
+    let mut torn = picture(64, 64, ImageFormat::Jpeg);
+    torn.truncate(torn.len() / 4);
+    let uri = |data: &[u8]| encode_image_to_data_uri(data).unwrap().to_string();
+    for (case, image, wanted) in [
+        ("wide", uri(&bomb(1_000_000, 1)), "images[1]: "),
+        ("large", uri(&bomb(10_000, 10_000)), "images[1]: "),
+        ("torn", uri(&torn), "images[1]: "),
+        ("cut", uri(&good[..20]), "images[1]: "),
+        ("noise", uri(b"\x89PNG\r\n\x1a\nnoise"), "images[1]: "),
+        ("text", "data:image/png,hello".to_owned(), "images[1]: "),
+        ("empty", "data:,".to_owned(), "images[1]: "),
+        (
+            "path",
+            "photo.png".to_owned(),
+            "invalid argument `images[1]`: expected a data URI",
+        ),
+    ] {
+        let args = json!({ "images": [uri(&good), image] });
+        let error = timeout(PATIENCE, hub.call_tool("look", args))
+            .await
+            .unwrap();
+        let error = error.expect_err(case);
+        assert!(error.is_tool(), "{case}: {error:?}");
+        assert!(error.to_string().contains(wanted), "{case}: {error}");
+    }
+    hub.close().await;
 }
 
 #[tokio::test]
@@ -347,6 +495,8 @@ fn an_example_is_read_at_a_glance() {
         ("edge_echo", include_str!("../examples/edge_echo.rs")),
         ("edge_stdio", include_str!("../examples/edge_stdio.rs")),
         ("graph_agent", include_str!("../examples/graph_agent.rs")),
+        ("image_server", include_str!("../examples/image_server.rs")),
+        ("observe", include_str!("../examples/observe.rs")),
         ("many_servers", include_str!("../examples/many_servers.rs")),
         ("local_model", include_str!("../examples/local_model.rs")),
         (

@@ -207,7 +207,7 @@ fn kind_of_others(wanted: &str) -> String {
     // How many there should be stands at the end.
     match wanted
         .rsplit_once(" with ")
-        .or(wanted.rsplit_once(" of size "))
+        .or_else(|| wanted.rsplit_once(" of size "))
     {
         Some((_, count)) if known == "an array" => {
             let count = count.split(' ').next().unwrap_or_default();
