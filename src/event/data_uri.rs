@@ -36,15 +36,36 @@ use crate::error::{Error, Result};
 /// # Ok::<(), agent_hub_kit::Error>(())
 /// ```
 ///
-/// As the type of an argument; what is wrong with it is told by the name of the argument:
+/// As the type of an argument, where the caller is told which one is wrong and why:
 ///
 /// ```
-/// # use agent_hub_kit::DataUri;
-/// #[derive(serde::Deserialize)]
-/// struct AskArgs {
-///     user_request: String,
+/// use agent_hub_kit::{AgentHubClient, DataUri, McpServer, Tool, ToolContext, testing};
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct LookArgs {
 ///     images: Option<Vec<DataUri>>,
 /// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agent_hub_kit::Result<()> {
+/// let look = async |args: LookArgs, _: ToolContext| {
+///     Ok(format!("{} images", args.images.unwrap_or_default().len()))
+/// };
+/// let server = McpServer::builder("eyes", "0.1.0")
+///     .tool(Tool::typed::<LookArgs>("look"), look)
+///     .build();
+/// let hub = AgentHubClient::builder().build();
+/// testing::connect_memory(&hub, "eyes", &server).await?;
+/// let images = json!({ "images": ["data:image/gif;base64,R0lGODlh"] });
+/// assert_eq!(hub.call_tool("look", images).await?, "1 images");
+///
+/// let wrong = hub.call_tool("look", json!({ "images": ["data:,", "photo.png"] })).await;
+/// let told = wrong.unwrap_err().to_string();
+/// assert!(told.contains("`images[1]`: expected a data URI, such as"), "{told}");
+/// # hub.close().await;
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DataUri {
@@ -63,6 +84,15 @@ impl DataUri {
     pub const MAX_LEN: usize = 64 * 1024 * 1024;
 
     /// Reads and checks a data URI.
+    ///
+    /// ```
+    /// use agent_hub_kit::DataUri;
+    ///
+    /// assert!(DataUri::parse("data:,a%20b")?.decode() == "a b");
+    /// let spaced = DataUri::parse("data:,a b").unwrap_err();
+    /// assert!(spaced.to_string().contains("at byte 7 the character ' '"), "{spaced}");
+    /// # Ok::<(), agent_hub_kit::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Config`] that says what is wrong and at which byte; [`Error::Limit`] over

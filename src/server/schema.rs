@@ -113,7 +113,7 @@ mod tests {
         /// how many there are
         page_count: u32,
         #[serde(skip_serializing_if = "Option::is_none")]
-        next: Option<Box<Found>>,
+        next: Option<Box<Self>>,
         #[serde(default)]
         tags: Vec<String>,
     }
@@ -169,7 +169,7 @@ mod tests {
     #[serde(untagged)]
     enum Recursive {
         Leaf(Inner),
-        More(Box<Recursive>),
+        More(Box<Self>),
     }
 
     #[test]

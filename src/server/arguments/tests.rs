@@ -64,6 +64,9 @@ struct Flat {
     more: HashMap<String, u8>,
 }
 
+/// Reads into a type and fails; the arguments; what is said.
+type Case = (fn(&str) -> String, &'static str, &'static str);
+
 fn fault<T: DeserializeOwned + fmt::Debug>(json: &str) -> String {
     let error = read_arguments::<T>(json).expect_err(json).to_string();
     assert!(error.chars().count() < 700, "{json}: {error}");
@@ -156,7 +159,7 @@ fn a_misfit_names_the_field_what_belongs_there_and_what_came() {
 
 #[test]
 fn every_kind_has_a_name_in_json() {
-    let cases: [(fn(&str) -> String, &str, &str); 26] = [
+    let cases: [Case; 26] = [
         (
             fault::<bool>,
             "1",
@@ -283,7 +286,7 @@ fn every_kind_has_a_name_in_json() {
 
 #[test]
 fn what_hides_the_way_to_a_field_still_tells_what_is_wrong() {
-    let cases: [(fn(&str) -> String, &str, &str); 8] = [
+    let cases: [Case; 8] = [
         (
             fault::<Shape>,
             r#"{"shape":"circle"}"#,
