@@ -207,9 +207,13 @@ fn what_is_no_image_is_told_with_its_place_and_what_to_do() {
 }
 
 #[test]
-fn what_fills_a_data_uri_to_the_brim_is_taken() {
-    let brim = encode_image_to_data_uri(vec![0; MAX_BYTES as usize]).unwrap();
-    assert!(brim.as_str().len() <= DataUri::MAX_LEN);
+fn the_bound_of_an_image_is_that_of_its_data_uri() {
+    let head = "data:image/svg+xml;base64,".len() as u64;
+    assert!(head + MAX_BYTES.div_ceil(3) * 4 <= DataUri::MAX_LEN as u64);
+    assert!(
+        DataUri::MAX_LEN as u64 - MAX_BYTES / 3 * 4 < 100,
+        "no more is given away"
+    );
     let over = encode_image_to_data_uri(vec![0; MAX_BYTES as usize + 1]).unwrap_err();
     assert!(
         over.to_string().starts_with("the image is too large"),
