@@ -55,7 +55,7 @@
 //! | `llm` | [`Llm`]: language models, [`OpenAiLlm`] among them | |
 //! | `graph` | [`LlmGraph`]: agents as graphs of steps | |
 //! | `specialists` | ready servers: echo and LLM | |
-//! | `testing` | a hub and a server joined in memory | |
+//! | `testing` | fixtures for tests of agents ([`testing`]); with `specialists` and `stdio` | |
 //! | `cli` | the `agent-hub` command | |
 //!
 //! They only add. Needs a tokio runtime of either flavour with time and I/O enabled.

@@ -36,6 +36,11 @@ fn what_users_hold_crosses_threads() {
     crosses_threads::<Error>();
     crosses_threads::<ToolError>();
     crosses_threads::<Limits>();
+    crosses_threads::<testing::TestServer>();
+    crosses_threads::<testing::ScriptedPeer>();
+    crosses_threads::<testing::HostilePeer>();
+    crosses_threads::<testing::Faults>();
+    moves_between_threads_as_a_body::<testing::Script>();
     fn bound(bound: Bound) -> impl Send {
         bound.serve()
     }

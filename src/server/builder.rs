@@ -146,7 +146,7 @@ impl McpServer {
     }
 
     /// The first thing that was wrong when the server was put together.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.settings.fault.clone().map_or(Ok(()), Err)
     }
 }

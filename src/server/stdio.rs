@@ -2,7 +2,10 @@
 //!
 //! Owns the signals that end such a process; must not know what passes over the streams.
 
+use std::future::pending;
 use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::builder::McpServer;
 use super::lines;
@@ -40,6 +43,15 @@ impl McpServer {
         let (input, output) = own::streams();
         lines::serve(&self.host, input, output, stop).await
     }
+
+    /// Serves one client over a pipe in memory until it ends.
+    pub(crate) async fn serve_lines(
+        &self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+    ) -> Result<()> {
+        lines::serve(&self.host, input, output, async || pending().await).await
+    }
 }
 
 /// Waits for SIGTERM or SIGINT, each time it is called.
@@ -62,7 +74,7 @@ fn signals() -> io::Result<impl AsyncFnMut()> {
 fn signals() -> io::Result<impl AsyncFnMut()> {
     Ok(async || {
         if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         }
     })
 }
