@@ -63,7 +63,7 @@ step() { # NAME COMMAND...
 
 formats() {
     local project
-    for project in . fuzz benches/compare benches/footprint "$peers/rust"; do
+    for project in . fuzz benches/compare benches/footprint tests/kit_user "$peers/rust"; do
         cargo fmt --check --manifest-path "$project/Cargo.toml"
     done
 }
@@ -96,6 +96,11 @@ no_http_in_stdio() {
 
 docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features
+}
+
+# A crate of its own that has the fixtures as its users have them.
+kit_user() {
+    cargo test --locked --manifest-path tests/kit_user/Cargo.toml --target-dir target
 }
 
 # Adds up the results in the log of the step that ran tests: cargo's, the conformance suite's and the
@@ -263,6 +268,8 @@ peer INTEROP_NODE "$node" "install the TypeScript peers" install_typescript_peer
 step "tests and doctests" cargo test --no-fail-fast --features "$tests"
 count_tests
 cp "$log" "$tested"
+step "a user of the fixtures" kit_user
+count_tests
 if [ "$missing" -eq 0 ]; then
     step "interop table" interop_table
 else
