@@ -25,7 +25,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Hangs up after so many bytes of an answer, its head included. A shorter answer is whole.
+    /// Hangs up after so many bytes of an answer, its head included. A shorter answer is whole. Over
+    /// lines: after so many bytes of all answers together.
     CutAfter(usize),
     /// Waits so long before each piece of an answer: its head, and what follows as it comes, for a
     /// stream about an event at a time. Over lines: before each line.
