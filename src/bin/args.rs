@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Two servers and a client in one process: a conversation, token by token
     Demo,
+    /// Rebuild and restart a server when its files change, without a request that fails
+    Dev(DevArgs),
     /// Serve the echo specialist, which says a text back one character at a time
     Echo(EchoArgs),
     /// Serve the LLM specialist, which asks a language model
@@ -139,6 +142,26 @@ pub(crate) struct LlmArgs {
     pub(crate) serve: ServeArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = DEV_HELP)]
+pub(crate) struct DevArgs {
+    /// A folder whose files count, or a file; may be repeated [default: .]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) watch: Vec<PathBuf>,
+    /// What to run after a change, before the server is started anew
+    #[arg(long, value_name = "CMD")]
+    pub(crate) build: Option<String>,
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 8001)]
+    pub(crate) port: u16,
+    /// The server and its arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "BINARY")]
+    pub(crate) command: Vec<OsString>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// A model that says each request back; needs nothing
@@ -234,6 +257,20 @@ Examples:
   agent-hub llm --backend openai --base-url https://api.openai.com/v1 --model gpt-5 \\
       --key-env OPENAI_API_KEY
   agent-hub call http://127.0.0.1:8002/mcp ask '{\"user_request\": \"What is a hub?\"}'";
+
+const DEV_HELP: &str = "\
+The listening socket stays open for as long as this runs, and is passed on to each server as
+LISTEN_FDS says: `McpServer::bind` and `serve_http` take it, whatever address they are given. After a
+change the build runs; when it fails, or when the new server is not up within 60 s, the old one stays.
+A server is up when it says 'listening on' on standard error. Then the old one is told to end with
+SIGTERM, and killed after 30 s; its calls end in its own time. Connections made meanwhile wait.
+
+What .gitignore and .ignore name does not count, nor do .git, target, or folders with a CACHEDIR.TAG.
+Without a --build a change of the server's program counts too. Words are split as a shell splits them,
+but no shell is run. Ctrl-C ends the server in order; a second one at once.
+
+Example:
+  agent-hub dev --watch src --build 'cargo build' -- target/debug/my-agent";
 
 #[cfg(test)]
 mod tests {

@@ -28,6 +28,12 @@ pub(crate) enum Failure {
         what: String,
         advice: &'static str,
     },
+    /// The system refused what one command needs.
+    Refused {
+        what: String,
+        error: io::Error,
+        advice: &'static str,
+    },
 }
 
 /// A server that could not be connected, and what to try.
@@ -106,7 +112,8 @@ impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Unread => 0,
-            Self::Call(_) | Self::Output(_) | Self::Serve { .. } | Self::System(_) => 1,
+            Self::Call(_) | Self::Output(_) | Self::Serve { .. } => 1,
+            Self::Refused { .. } | Self::System(_) => 1,
             Self::Usage { .. } => 2,
             Self::Connect(_) => 3,
             Self::Cancelled => 130,
@@ -132,6 +139,11 @@ impl Failure {
             Self::Output(error) => {
                 tell(err, "standard output cannot be written", Some(error), "");
             }
+            Self::Refused {
+                what,
+                error,
+                advice,
+            } => tell(err, what, Some(error), advice),
             Self::System(error) => tell(err, "the system refuses to help", Some(error), ""),
         }
     }

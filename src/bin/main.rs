@@ -3,6 +3,11 @@
 mod args;
 mod call;
 mod demo;
+#[cfg(unix)]
+mod dev;
+#[cfg(not(unix))]
+#[path = "no_dev.rs"]
+mod dev;
 mod failure;
 mod images;
 mod llm;
@@ -42,6 +47,7 @@ fn run(command: Command) -> Result<(), Failure> {
     let task: std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>>>> = match command {
         Command::Call(args) => Box::pin(call::run(call::Plan::new(args)?)),
         Command::Demo => Box::pin(demo::run()),
+        Command::Dev(args) => Box::pin(dev::run(dev::Plan::new(args)?)),
         Command::Echo(args) => Box::pin(serve::run(build_echo_server(), args.port, args.serve)),
         Command::Llm(args) => {
             let server = llm::server(&args)?;

@@ -15,6 +15,7 @@ use super::exchange::HttpHost;
 use crate::error::{Error, Result};
 use crate::mcp::frame::SessionId;
 use crate::transport::http::access::Access;
+use crate::transport::http::passed;
 use crate::transport::http::server::{Server, Shutdown, Stage};
 use crate::transport::http::service::HttpService;
 
@@ -22,26 +23,38 @@ impl McpServer {
     /// Binds an address, so that the port is known before anything is served. Port 0 takes any
     /// free one.
     ///
+    /// A socket that whoever started this process passed on is taken instead, whatever `addr` is:
+    /// [`Bound::url`] tells the truth. Such sockets are the descriptors from 3 on, as many as the
+    /// environment variable `LISTEN_FDS` says (systemd, systemfd and `agent-hub dev` do so;
+    /// `LISTEN_PID`, if it is set, has to be this process; Unix only). The first time that a process
+    /// binds takes the first one, each further time the next, and after the last one addresses are
+    /// bound. Both variables are removed, and no child inherits the descriptors.
+    ///
     /// On a loopback address only requests that name this machine are answered; see
     /// [`allowed_hosts`](crate::McpServerBuilder::allowed_hosts).
     ///
     /// # Errors
-    /// [`Error::Config`] for what is wrong with the server itself, [`Error::Transport`] if the
-    /// address cannot be bound.
+    /// [`Error::Config`] for what is wrong with the server itself or with `LISTEN_FDS`,
+    /// [`Error::Transport`] if the address cannot be bound, or if a descriptor that was passed on is
+    /// no listening TCP socket.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is bound if the future is dropped.
     pub async fn bind(&self, addr: impl ToSocketAddrs + fmt::Debug) -> Result<Bound> {
         self.check()?;
         let text = format!("could not listen on {addr:?}");
-        let listener = TcpListener::bind(addr)
-            .await
-            .map_err(|e| Error::transport_by(text, e))?;
+        let listener = match passed::take()? {
+            Some(listener) => listener,
+            None => TcpListener::bind(addr)
+                .await
+                .map_err(|e| Error::transport_by(text, e))?,
+        };
         self.listen(listener)
     }
 
-    /// Binds an address and serves until the process ends or the future is dropped.
-    /// [`bind`](Self::bind) gives a handle to stop it in order.
+    /// [Binds](Self::bind) an address, or takes a socket that was passed on, and serves until the
+    /// process ends or the future is dropped. [`bind`](Self::bind) gives a handle to stop it in
+    /// order.
     ///
     /// # Errors
     /// Those of [`bind`](Self::bind).

@@ -17,6 +17,11 @@ mod connect;
 pub(crate) mod connection;
 #[cfg(any(feature = "client", feature = "llm"))]
 mod endpoint;
+#[cfg(all(unix, feature = "server"))]
+pub(crate) mod passed;
+#[cfg(all(not(unix), feature = "server"))]
+#[path = "none_passed.rs"]
+pub(crate) mod passed;
 #[cfg(any(feature = "client", feature = "llm"))]
 mod peer;
 #[cfg(any(feature = "client", feature = "llm"))]
