@@ -24,7 +24,7 @@ pub(super) struct Started {
 /// The first descriptor that is passed on, by convention.
 const FIRST_DESCRIPTOR: i32 = 3;
 
-/// What a server says, in any case of letters, when it accepts connections.
+/// What a line of a server holds, in any case of letters, when it accepts connections.
 const WORDS: &[u8] = b"listening on ";
 
 /// Starts the program with a copy of the socket, under the convention of `LISTEN_FDS`. Its standard
@@ -54,45 +54,57 @@ pub(super) fn start(words: &[OsString], socket: &TcpListener) -> io::Result<Star
     Ok(Started { process, is_up })
 }
 
-/// Copies what the server says until it and all that share its standard error are gone.
+/// Copies what the server says, a line at a time, until it and all that share its standard error are
+/// gone.
 async fn pass_on(mut stderr: ChildStderr, tell: oneshot::Sender<()>) {
     let mut tell = Some(tell);
-    let mut words = Words::default();
+    let mut lines = Lines::default();
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-        let said = buffer.get(..count).unwrap_or_default();
-        // Nobody to hear it is no reason to block the server.
-        let _ = io::stderr().write_all(said);
-        if words.are_in(said)
-            && let Some(tell) = tell.take()
-        {
+        let whole = lines.add(buffer.get(..count).unwrap_or_default());
+        let is_up = says_up(&whole);
+        pass(&whole);
+        if is_up && let Some(tell) = tell.take() {
             let _ = tell.send(());
         }
     }
+    pass(&lines.begun);
 }
 
-/// Looks for the words in what comes in pieces.
+fn pass(said: &[u8]) {
+    // Nobody to hear it is no reason to block the server.
+    let _ = io::stderr().write_all(said);
+}
+
+/// Puts lines together, so that they are not mixed with those of others.
 #[derive(Default)]
-struct Words {
-    /// How many of their bytes the last piece ended with.
-    matched: usize,
+struct Lines {
+    begun: Vec<u8>,
 }
 
-impl Words {
-    fn are_in(&mut self, piece: &[u8]) -> bool {
-        for byte in piece {
-            let byte = byte.to_ascii_lowercase();
-            // Their first letter stands in them once, so that it is enough to begin again here.
-            self.matched = match WORDS.get(self.matched) == Some(&byte) {
-                true => self.matched + 1,
-                false => usize::from(WORDS.first() == Some(&byte)),
-            };
-            if self.matched == WORDS.len() {
-                return true;
-            }
-        }
-        false
+/// What is longer is passed on in pieces.
+const MAX_LINE_BYTES: usize = 64 * 1024;
+
+impl Lines {
+    /// Takes the next bytes, and gives the lines that are whole. A bar that is drawn over and over
+    /// ends each time with a carriage return.
+    fn add(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.begun.extend_from_slice(bytes);
+        let end = self.begun.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
+        let end = end.map_or(0, |end| end + 1);
+        let end = match self.begun.len() - end > MAX_LINE_BYTES {
+            true => self.begun.len(),
+            false => end,
+        };
+        let rest = self.begun.split_off(end);
+        std::mem::replace(&mut self.begun, rest)
     }
+}
+
+fn says_up(lines: &[u8]) -> bool {
+    lines
+        .windows(WORDS.len())
+        .any(|words| words.eq_ignore_ascii_case(WORDS))
 }
 
 #[cfg(test)]
@@ -101,22 +113,25 @@ mod tests {
 
     #[test]
     fn the_words_are_found_in_any_split() {
-        for (said, found) in [
-            ("listening on http://127.0.0.1:1/mcp\n", true),
-            ("2026-01-01 INFO Listening on http://[::1]:1\n", true),
-            ("lilistening on x", true),
-            ("a\nlistening\nlistening on x", true),
-            ("listening", false),
-            ("listening on", false),
-            ("listening at x", false),
-            ("", false),
+        for (said, whole, found) in [
+            ("listening on http://127.0.0.1:1/mcp\n", 36, true),
+            ("INFO Listening on http://[::1]:1\nab", 33, true),
+            ("bar\rbar\rlistening on x", 8, false),
+            ("listening\n on x\n", 16, false),
+            ("listening on x", 0, false),
+            ("", 0, false),
         ] {
             for size in 1..=said.len().max(1) {
-                let mut words = Words::default();
-                let pieces = said.as_bytes().chunks(size);
-                let is_found = pieces.map(|piece| words.are_in(piece)).any(|found| found);
-                assert_eq!(is_found, found, "{said:?} in pieces of {size}");
+                let mut lines = Lines::default();
+                let pieces = said.as_bytes().chunks(size).map(|piece| lines.add(piece));
+                let pieces: Vec<_> = pieces.collect();
+                let case = format!("{said:?} in pieces of {size}");
+                assert_eq!(pieces.concat().len(), whole, "{case}");
+                assert_eq!(pieces.iter().any(|piece| says_up(piece)), found, "{case}");
             }
         }
+        let mut lines = Lines::default();
+        let long = vec![b'x'; MAX_LINE_BYTES + 1];
+        assert_eq!(lines.add(&long), long);
     }
 }

@@ -4,6 +4,10 @@
 //! request framed in two ways at once (`framing`), and a close that does not take the answer with
 //! it (`observed`). Must not know what is asked or answered.
 //!
+//! No request is lost to the end of a connection. While the server drains, one that was on its way is
+//! answered, and the answer says that it is the last. A connection on which none comes ends with a
+//! word that none was read, so that a client whose request crosses it may ask again.
+//!
 //! A client that hangs up is noticed while its request runs, whatever else it had sent. One that
 //! only ends its sending side counts as one that hung up: no client of the protocol does so to wait
 //! for an answer, and a socket whose other end is gone looks the same.
@@ -14,11 +18,12 @@ mod patience;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,9 +31,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use self::observed::Observed;
-use self::patience::{Patience, State};
+use self::patience::{Lost, Patience, State};
 use super::super::Exchange;
 use super::body::{AnswerBody, AnswerBytes};
 use super::refusal::Refusal;
@@ -38,6 +44,10 @@ use super::service::HttpService;
 /// The request head, and what waits to be written. hyper's own 400 KiB would be held by each
 /// connection whose reader stalls.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Time for a client to hear that its request was not read, and to hang up. Until then a request that
+/// it sends is no reason to reset the connection.
+const UNASKED_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Serves one connection until it ends, from whichever side: a socket or one end of an in-memory
 /// pair.
@@ -53,7 +63,7 @@ where
     let max_lingering_bytes = service.limits().max_server_message_bytes;
     let io = Observed::new(io, state.clone(), max_lingering_bytes);
     let mut patience = Patience::new(&state, service.limits());
-    let conn = http1::Builder::new()
+    let mut conn = http1::Builder::new()
         // hyper's own timeout would run while the connection is idle, and costs an allocation and
         // a timer for each request.
         .header_read_timeout(None)
@@ -66,30 +76,36 @@ where
                 // hyper keeps room for this future for as long as the connection lasts: some 4 KiB,
                 // of which an answer that streams, or an idle connection, would use nothing.
                 Box::pin(async move {
-                    let response = match is_ambiguous {
+                    let mut response = match is_ambiguous {
                         true => Refusal::ambiguous_length().into_response(),
                         false => service.call(request).await,
                     };
                     if is_ambiguous || response.headers().contains_key(CONNECTION) {
                         state.refuse_request();
+                    } else if state.is_draining() {
+                        let close = HeaderValue::from_static("close");
+                        response.headers_mut().insert(CONNECTION, close);
                     }
                     Ok::<_, Infallible>(response.map(|body| Answering { body, state }))
                 })
             }),
         );
-    let mut conn = pin!(conn);
     let mut draining = Draining::new(shutdown);
-    poll_fn(|cx| {
+    let lost = poll_fn(|cx| {
         if draining.is_due(cx) {
-            conn.as_mut().graceful_shutdown();
+            state.drain();
         }
-        if conn.as_mut().poll(cx).is_ready() {
+        if Pin::new(&mut conn).poll(cx).is_ready() {
             // An error has no other reader than the client, who is gone.
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
-        patience.poll_lost(cx)
+        patience.poll_lost(cx).map(Some)
     })
     .await;
+    if lost == Some(Lost::Unasked) {
+        let io = conn.into_parts().io.into_inner();
+        let _ = timeout(UNASKED_TIMEOUT, io.say_unasked()).await;
+    }
 }
 
 /// Hears of a shutdown once. Looking costs an atomic load: the wait itself, which takes a lock

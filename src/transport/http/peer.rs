@@ -14,7 +14,7 @@ use http_body_util::Full;
 
 use super::connect::Connector;
 use super::endpoint::{Endpoint, shown};
-use super::pool::Pool;
+use super::pool::{Pool, is_unasked};
 use super::reply::Body;
 use crate::error::{Error, Place};
 use crate::limits::Limits;
@@ -30,6 +30,9 @@ pub(super) struct HttpPeer {
     pub(super) max_message_bytes: usize,
     max_redirects: usize,
 }
+
+/// More than by chance. A server that ends each connection before it reads from it is broken.
+const MAX_CROSSINGS: usize = 3;
 
 impl HttpPeer {
     /// Nothing is sent yet.
@@ -65,16 +68,20 @@ impl HttpPeer {
     }
 
     /// Sends a request and waits for the head of its answer. `request` makes it for a path, once
-    /// more for each redirect.
+    /// more for each redirect, and each time that it crossed the end of its connection.
     pub(super) async fn ask(
         &self,
         request: impl Fn(PathAndQuery) -> Result<Request<Full<Bytes>>, Error>,
     ) -> Result<(Parts, Body), Error> {
         let mut path = self.endpoint.path.clone();
-        let mut redirects = 0;
+        let (mut redirects, mut crossings) = (0, 0);
         loop {
             let request = request(path.clone())?;
             let (parts, answer) = self.pool.send(request, &self.endpoint.shown).await?;
+            if crossings < MAX_CROSSINGS && is_unasked(&parts) {
+                crossings += 1;
+                continue;
+            }
             if !is_redirect(parts.status.as_u16()) {
                 return Ok((parts, Body::new(answer, self.pool.clone())));
             }

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header;
+use http::header::{self, HeaderValue};
 use http::response::Parts;
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -94,7 +94,8 @@ impl Pool {
 
     /// Sends a request over an idle connection or a new one. `target` is for error texts.
     ///
-    /// Only a request of which nothing has left is sent again, on another connection.
+    /// Only a request of which nothing has left is sent again, on another connection. Of another one
+    /// [`is_unasked`] tells whether the peer says that it never read it.
     pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -315,20 +316,35 @@ impl Connection {
 /// Whether the connection can take a request after this answer (RFC 9112, section 9.3): the peer
 /// means to leave it open, and the end of the body is not that of the connection.
 fn leaves_open(parts: &Parts, body: &Incoming) -> bool {
-    let says = |word: &str| {
-        let values = parts.headers.get_all(header::CONNECTION).iter();
-        let mut words = values
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','));
-        words.any(|given| given.trim().eq_ignore_ascii_case(word))
-    };
     let is_kept = match parts.version {
-        Version::HTTP_11 => !says("close"),
-        _ => says("keep-alive") && !says("close"),
+        Version::HTTP_11 => !says(parts, "close"),
+        _ => says(parts, "keep-alive") && !says(parts, "close"),
     };
     let has_end =
         parts.headers.contains_key(header::TRANSFER_ENCODING) || body.size_hint().exact().is_some();
     is_kept && has_end
+}
+
+/// Whether the `Connection` header names this.
+fn says(parts: &Parts, word: &str) -> bool {
+    let values = parts.headers.get_all(header::CONNECTION).iter();
+    let mut words = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    words.any(|given| given.trim().eq_ignore_ascii_case(word))
+}
+
+/// Whether a peer says that no request was received on the connection, which it closes: the request
+/// crossed that word (RFC 9110, "408 Request Timeout"). Applications use the status for what took
+/// them too long, so it has to name no wait as well: what may have run is not sent again.
+pub(super) fn is_unasked(parts: &Parts) -> bool {
+    let is_at_once = |value: &HeaderValue| value == "0";
+    parts.status == StatusCode::REQUEST_TIMEOUT
+        && says(parts, "close")
+        && parts
+            .headers
+            .get(header::RETRY_AFTER)
+            .is_some_and(is_at_once)
 }
 
 impl Failure {

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::framing::HeadScan;
 use super::patience::State;
@@ -33,6 +33,12 @@ pub(super) struct Observed<Io> {
 /// How much of the next requests is read while one runs, so that the end behind it is seen. For a
 /// client that sends more than this ahead, patience is short.
 const MAX_AHEAD_BYTES: usize = 16 * 1024;
+
+/// To a client whose request crosses the end of its connection, this is an answer that lets it ask
+/// again on another one: no request was received (RFC 9110, "408 Request Timeout"), and nothing says
+/// why to wait. To all others it is the end of a connection that they do not use.
+const UNASKED: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\nretry-after: 0\r\n\
+    content-length: 0\r\n\r\n";
 
 impl<Io> Observed<Io> {
     /// After a refusal up to `max_lingering_bytes` are read and dropped.
@@ -105,6 +111,27 @@ impl<Io: AsyncRead + Unpin> Observed<Io> {
 
     fn note_ahead(&self) {
         self.state.note_ahead(self.ahead.len() >= MAX_AHEAD_BYTES);
+    }
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin> Observed<Io> {
+    /// Says that no request was read here, and none will be; then reads on for a while, since a
+    /// socket closed with unread bytes in it is reset, and the client may lose the word.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub(super) async fn say_unasked(mut self) -> io::Result<()> {
+        self.io.write_all(UNASKED).await?;
+        self.io.shutdown().await?;
+        let mut scrap = [0; 4096];
+        let mut read = 0;
+        while read <= self.max_lingering_bytes {
+            match self.io.read(&mut scrap).await? {
+                0 => break,
+                count => read += count,
+            }
+        }
+        Ok(())
     }
 }
 

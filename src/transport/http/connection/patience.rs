@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | a request's head | `header_read_timeout` | the accept, or the head's first byte |
 //! | the next request | `idle_connection_timeout` | the last byte written |
+//! | the first request, or the next one, while the server drains | `FRESH_GRACE`, `IDLE_GRACE` | the shutdown, or the last byte written |
 //! | the request's body, its exchange, the answer's next bytes | none here | |
 //! | the same, and more was sent ahead than is read ahead | `CROWDED_TIMEOUT` | then, or the last byte written |
 //! | the reader | `stalled_reader_timeout` | the last byte taken |
@@ -27,6 +28,14 @@ use crate::limits::Limits;
 /// round trip, short enough for a shutdown.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Time for a request that is on its way when the server begins to drain, on a connection that is
+/// just open: whoever opens one means to use it, and may be slow.
+const FRESH_GRACE: Duration = Duration::from_secs(1);
+
+/// The same on a connection that was used before. Most are simply kept, and a server that is told to
+/// stop should not wait for them; a round trip on a local network is far shorter.
+const IDLE_GRACE: Duration = Duration::from_millis(100);
+
 /// Time for the answer to a request behind which so much was sent that the end behind it cannot be
 /// seen: enough for short requests that were all sent at once. After it the client counts as gone.
 const CROWDED_TIMEOUT: Duration = Duration::from_millis(500);
@@ -46,6 +55,8 @@ pub(super) struct State {
     is_ambiguous: AtomicBool,
     /// A request was answered that was not read to its end.
     is_refused: AtomicBool,
+    /// Each answer that begins from now on is the last one of its connection.
+    is_draining: AtomicBool,
     /// Heads that were read to their end.
     heads: AtomicUsize,
 }
@@ -90,6 +101,15 @@ impl State {
         self.is_refused.store(true, Relaxed);
     }
 
+    /// The server shuts down.
+    pub(super) fn drain(&self) {
+        self.is_draining.store(true, Relaxed);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Relaxed)
+    }
+
     /// A request is being read, run or answered.
     pub(super) fn is_busy(&self) -> bool {
         self.phase.load(Relaxed) == BUSY
@@ -128,6 +148,8 @@ impl State {
         match self.phase.load(Relaxed) {
             CLOSING => Wait::Close,
             _ if self.is_blocked.load(Relaxed) => Wait::Reader,
+            FRESH if self.is_draining() => Wait::FirstOrLeave,
+            IDLE if self.is_draining() => Wait::NextOrLeave,
             FRESH | HEAD => Wait::Head,
             IDLE => Wait::Request,
             _ if self.is_crowded.load(Relaxed) => Wait::Room,
@@ -140,11 +162,22 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Close,
+    FirstOrLeave,
     Head,
+    NextOrLeave,
     Nothing,
     Reader,
     Request,
     Room,
+}
+
+/// With what a connection ends that waited for too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Nobody hears or says anything that makes sense.
+    Broken,
+    /// No byte of a request has come, though one may be on its way.
+    Unasked,
 }
 
 /// Ends a connection that waits for too long.
@@ -174,14 +207,16 @@ impl<'a> Patience<'a> {
     }
 
     /// Ready when patience is lost. To be called after each poll of the connection.
-    pub(super) fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Lost> {
         let wait = self.state.waits();
         if wait != self.wait || self.state.has_written.load(Relaxed) {
             self.state.has_written.store(false, Relaxed);
             self.wait = wait;
             let bound = match wait {
                 Wait::Close => Some(LINGER_TIMEOUT),
+                Wait::FirstOrLeave => Some(FRESH_GRACE),
                 Wait::Head => Some(self.limits.header_read_timeout),
+                Wait::NextOrLeave => Some(IDLE_GRACE),
                 Wait::Nothing => None,
                 Wait::Reader => Some(self.limits.stalled_reader_timeout),
                 Wait::Request => Some(self.limits.idle_connection_timeout),
@@ -198,7 +233,10 @@ impl<'a> Patience<'a> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
             if due <= self.timer.deadline() {
-                return Poll::Ready(());
+                return Poll::Ready(match self.wait {
+                    Wait::FirstOrLeave | Wait::NextOrLeave | Wait::Request => Lost::Unasked,
+                    _ => Lost::Broken,
+                });
             }
             self.timer.as_mut().reset(due);
         }
