@@ -17,6 +17,8 @@ mod endpoint;
 mod images;
 #[path = "cli/llm.rs"]
 mod llm;
+#[path = "cli/passed.rs"]
+mod passed;
 
 use std::future::pending;
 use std::net::SocketAddr;

@@ -508,6 +508,10 @@ fn an_example_is_read_at_a_glance() {
             include_str!("../examples/llm_agent_server_openai.rs"),
         ),
         ("orchestrator", include_str!("../examples/orchestrator.rs")),
+        (
+            "reload_server",
+            include_str!("../examples/reload_server.rs"),
+        ),
         ("stdio_child", include_str!("../examples/stdio_child.rs")),
     ] {
         assert!(source.lines().count() <= 60, "{name}");

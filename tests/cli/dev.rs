@@ -104,8 +104,17 @@ impl Dev {
         self.wait_for("listening on ").await
     }
 
-    async fn pid(&mut self) -> u32 {
+    async fn pid(&mut self) -> i64 {
         self.wait_for("pid ").await.parse().unwrap()
+    }
+
+    /// A number that was told already.
+    fn seen_pid(&self, index: usize) -> i64 {
+        let mut pids = self
+            .seen
+            .iter()
+            .filter_map(|line| line.strip_prefix("pid "));
+        pids.nth(index).unwrap().parse().unwrap()
     }
 
     /// Ends it, and gives what it said since.
@@ -214,4 +223,281 @@ async fn no_request_fails_while_the_server_is_rebuilt() {
     hub.close().await;
     let (code, _) = dev.stop("-INT").await;
     assert_eq!(code, Some(0));
+}
+
+/// Whether a process is there, or a group if the number is negative.
+fn is_there(pid: i64) -> bool {
+    let asked = std::process::Command::new("kill")
+        .args(["-0", "--", &pid.to_string()])
+        .stderr(Stdio::null())
+        .status();
+    asked.unwrap().success()
+}
+
+/// Waits until they are gone: what was killed by somebody else is reaped in its own time.
+async fn are_gone(pids: &[i64]) {
+    let gone = async {
+        while pids.iter().any(|pid| is_there(*pid)) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let gone = timeout(PATIENCE, gone).await;
+    assert!(gone.is_ok(), "one of {pids:?} is still there");
+}
+
+#[tokio::test]
+async fn what_does_not_count_builds_nothing_and_many_edits_build_once() {
+    let project = Project::new();
+    project.write(".gitignore", "*.log\n/src/made/\n");
+    fs::create_dir_all(project.0.join("src/made")).unwrap();
+    let (mut dev, _) = project.serve().await;
+    let pid = dev.seen_pid(0);
+    fs::create_dir_all(project.0.join("src/sub/.git")).unwrap();
+    for name in [
+        "src/a.log",
+        "src/made/a",
+        "src/.a.swp",
+        "src/a~",
+        "other",
+        "src/sub/.git/HEAD",
+    ] {
+        project.write(name, "1");
+    }
+    // A folder that is new, with what is in it, and an edit by rename.
+    fs::create_dir_all(project.0.join("src/deep/er")).unwrap();
+    for number in 0..100 {
+        project.write(&format!("src/deep/er/{number}"), "1");
+    }
+    project.write("src/main.new", &echo_script("#"));
+    fs::rename(project.0.join("src/main.new"), project.0.join("src/main")).unwrap();
+    let changed = dev.wait_for("dev: changed: ").await;
+    assert!(
+        changed.starts_with("src/deep/er/0, src/deep/er/1, "),
+        "{changed}"
+    );
+    assert_ne!(dev.pid().await, pid);
+    dev.wait_for("dev: the new server is up").await;
+    // Deeper in what was new is watched too.
+    project.write("src/deep/er/0", "2");
+    assert_eq!(dev.wait_for("dev: changed: ").await, "src/deep/er/0");
+    dev.wait_for("dev: the new server is up").await;
+    fs::remove_file(project.0.join("src/deep/er/0")).unwrap();
+    assert_eq!(dev.wait_for("dev: changed: ").await, "src/deep/er/0");
+    dev.wait_for("dev: the new server is up").await;
+    assert_eq!(project.builds(), 4, "{:#?}", dev.seen);
+    let (code, rest) = dev.stop("-TERM").await;
+    let ending = "dev: ending; again to end at once".to_owned();
+    assert_eq!((code, rest), (Some(0), vec![ending]));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_come_up_leaves_the_old_one() {
+    let project = Project::new();
+    let (mut dev, url) = project.serve().await;
+    for (server, why) in [
+        (
+            "#!/bin/sh\nexit 3\n".to_owned(),
+            "the new server ended (exit status: 3) before",
+        ),
+        (
+            "#!/no/such/program\n".to_owned(),
+            "cannot start ./server (No such file",
+        ),
+        (
+            echo_script("kill -9 $$"),
+            "the new server ended (signal: 9 (SIGKILL)) before",
+        ),
+    ] {
+        project.write("src/main", &server);
+        // Nobody is so fast that the same file alone seems to be written by the build.
+        project.write(&format!("src/{}", server.len()), "1");
+        let told = dev.wait_for(&format!("dev: {why}")).await;
+        assert!(told.ends_with("; the old server stays"), "{told}");
+        assert!(fresh(&url, 0).await.starts_with("HTTP/1.1 200 OK"), "{why}");
+    }
+    // One that hangs is given up for the next change.
+    project.write(
+        "src/main",
+        "#!/bin/sh\necho \"pid $$\" >&2\nexec sleep 1000\n",
+    );
+    let hung = dev.pid().await;
+    project.write("src/main", &echo_script(""));
+    dev.wait_for("dev: the new server is up").await;
+    are_gone(&[hung]).await;
+    let (code, _) = dev.stop("-INT").await;
+    assert_eq!(code, Some(0));
+}
+
+#[tokio::test]
+async fn connections_wait_while_there_is_no_server() {
+    let project = Project::new();
+    project.write("src/broken", "");
+    let args = ["--watch", "src", "--build", "sh build.sh", "--", "./server"];
+    let mut dev = project.start(&args);
+    let address = dev.wait_for("dev: holding ").await;
+    dev.wait_for("error: it does not compile").await;
+    dev.wait_for("dev: the build failed (exit status: 1); connections wait")
+        .await;
+    let url = format!("http://{address}/mcp");
+    let waiting = tokio::spawn({
+        let url = url.clone();
+        async move { fresh(&url, 0).await }
+    });
+    fs::remove_file(project.0.join("src/broken")).unwrap();
+    let pid = dev.pid().await;
+    let answer = timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    // The same after a crash.
+    dev.wait_for("dev: the server is up").await;
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-9", &pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    dev.wait_for("dev: the server ended (signal: 9 (SIGKILL)); waiting for a change")
+        .await;
+    let waiting = tokio::spawn(async move { fresh(&url, 1).await });
+    project.write("src/a", "1");
+    let answer = timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    dev.stop("-INT").await;
+}
+
+#[tokio::test]
+async fn what_the_build_writes_itself_does_not_run_it_for_ever() {
+    let project = Project::new();
+    project.write("build.sh", &format!("{BUILD}\nls -i builds > src/made\n"));
+    let (mut dev, _) = project.serve().await;
+    let held = "dev: src/made changes with each build, which is not run again for it";
+    dev.wait_for(held).await;
+    let builds = project.builds();
+    project.write("src/a", "1");
+    assert_eq!(dev.wait_for("dev: changed: ").await, "src/a");
+    dev.wait_for(held).await;
+    assert_eq!(project.builds(), builds + 1);
+    // Somebody's own edit of it counts.
+    project.write("src/made", "mine");
+    assert_eq!(dev.wait_for("dev: changed: ").await, "src/made");
+    dev.wait_for("dev: the new server is up").await;
+    dev.stop("-INT").await;
+}
+
+#[tokio::test]
+async fn without_a_build_the_program_and_the_files_count() {
+    let project = Project::new();
+    fs::create_dir_all(project.0.join("target")).unwrap();
+    let link = |script: &str| {
+        project.write("new", script);
+        let made = std::process::Command::new("chmod")
+            .args(["+x", "new"])
+            .current_dir(&project.0)
+            .status();
+        assert!(made.unwrap().success());
+        fs::rename(project.0.join("new"), project.0.join("target/server")).unwrap();
+    };
+    link(&echo_script(""));
+    let mut dev = project.start(&["--watch", "src", "--", "target/server"]);
+    let first = dev.pid().await;
+    dev.wait_for("dev: the server is up").await;
+    project.write("target/other", "1");
+    link(&echo_script("#"));
+    assert_eq!(dev.wait_for("dev: changed: ").await, "target/server");
+    let second = dev.pid().await;
+    dev.wait_for("dev: the new server is up").await;
+    project.write("src/main", "1");
+    assert_eq!(dev.wait_for("dev: changed: ").await, "src/main");
+    let third = dev.pid().await;
+    assert!(first != second && second != third);
+    dev.wait_for("dev: the new server is up").await;
+    dev.stop("-INT").await;
+    are_gone(&[first, second, third]).await;
+}
+
+/// A server that a shell starts and waits for, beside something that outlives it.
+const FAMILY: &str = "sleep 1000 & echo \"pid $!\" >&2\n";
+
+#[tokio::test]
+async fn nothing_is_left_however_it_ends() {
+    for (case, name) in [
+        ("in order", "-INT"),
+        ("in order", "-TERM"),
+        ("killed", "-KILL"),
+    ] {
+        let project = Project::new();
+        project.write("src/main", &echo_script(FAMILY));
+        let (mut dev, url) = project.serve().await;
+        let mut pids = vec![dev.seen_pid(0), dev.seen_pid(1)];
+        // And a build that is under way.
+        project.write("build.sh", "echo \"pid $$\" >&2; sleep 1000; exit 1\n");
+        project.write("src/a", "1");
+        pids.push(dev.pid().await);
+        let mut hub = Vec::new();
+        if name != "-KILL" {
+            // A client that is idle holds nothing up for long.
+            let client = AgentHubClient::builder().build();
+            client.connect_http("echo", &url).await.unwrap();
+            hub.push(client);
+        }
+        assert!(pids.iter().all(|pid| is_there(*pid)), "{case}: {pids:?}");
+        let sent = Instant::now();
+        let (code, _) = dev.stop(name).await;
+        assert_eq!(code, (name != "-KILL").then_some(0), "{case}");
+        are_gone(&pids).await;
+        assert!(
+            sent.elapsed() < Duration::from_secs(5),
+            "{case}: {:?}",
+            sent.elapsed()
+        );
+        let again = TcpListener::bind(("127.0.0.1", port_of(&url))).await;
+        assert!(again.is_ok(), "{case}: {again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_all_at_once() {
+    let project = Project::new();
+    // It does not listen to SIGTERM.
+    project.write("src/main", "#!/bin/sh\ntrap '' TERM\necho \"pid $$\" >&2\necho listening on x >&2\nwhile :; do sleep 1000; done\n");
+    let (mut dev, _) = project.serve().await;
+    let pid = dev.seen_pid(0);
+    signal(&dev.child, "-INT");
+    dev.wait_for("dev: ending; again to end at once").await;
+    let (code, _) = dev.stop("-INT").await;
+    assert_eq!(code, Some(130));
+    are_gone(&[pid]).await;
+}
+
+#[tokio::test]
+async fn a_command_line_can_be_wrong_in_many_ways() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for (args, code, told) in [
+        (&["dev"][..], 2, "BINARY"),
+        (
+            &["dev", "--build", "'", "--", "x"],
+            2,
+            "the command of --build",
+        ),
+        (
+            &["dev", "--build", "", "--", "x"],
+            2,
+            "--build names no command",
+        ),
+        (
+            &["dev", "--port", "0", "--watch", "/no/such", "--", "x"],
+            2,
+            "cannot watch /no/such",
+        ),
+        (
+            &["dev", "--port", &port, "--", "x"],
+            1,
+            "cannot listen on 127.0.0.1, port",
+        ),
+    ] {
+        let ended = run(args).await;
+        assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(told), "{args:?}: {}", ended.err);
+    }
 }

@@ -72,21 +72,31 @@ impl Batch {
 pub(super) struct Suspects {
     paths: BTreeSet<PathBuf>,
     times: usize,
+    /// Those that the build writes, as it seems. What somebody edits after all is none of them.
+    known: BTreeSet<PathBuf>,
 }
 
 impl Suspects {
-    /// True if these changes are those of the build.
+    /// True if these changes are those of the build that ended at `built_at`.
     pub(super) fn accuse(&mut self, batch: &Batch, built_at: Instant) -> bool {
         if batch.began > built_at + SETTLING || batch.paths.len() > MAX_PATHS {
-            *self = Self::default();
+            self.times = 0;
+            self.known.retain(|path| !batch.paths.contains(path));
             return false;
+        }
+        if batch.paths.is_subset(&self.known) {
+            return true;
         }
         if batch.paths != self.paths {
             self.paths.clone_from(&batch.paths);
             self.times = 0;
         }
         self.times += 1;
-        self.times > MAX_OWN_CHANGES
+        let is_own = self.times > MAX_OWN_CHANGES;
+        if is_own {
+            self.known.append(&mut self.paths);
+        }
+        is_own
     }
 }
 

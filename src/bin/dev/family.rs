@@ -5,16 +5,18 @@
 use std::future::pending;
 use std::io;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::guard::Guard;
 use super::process::Process;
 
 /// Dropped, all of them are killed.
-#[derive(Default)]
 pub(super) struct Family {
+    pub(super) guard: Arc<Guard>,
     /// The server that answers.
     pub(super) current: Option<Process>,
     /// A build, or a server that is not up yet.
@@ -33,6 +35,17 @@ pub(super) enum Ended {
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Family {
+    /// # Errors
+    /// The system has no room for what guards it.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            guard: Arc::new(Guard::start()?),
+            current: None,
+            next: None,
+            leaving: JoinSet::new(),
+        })
+    }
+
     /// Waits until one of the two has ended; while there is none, for ever.
     ///
     /// Cancel safe.

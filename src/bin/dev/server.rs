@@ -7,12 +7,14 @@ use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use command_fds::{CommandFdExt, FdMapping};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::sync::oneshot;
 
+use super::guard::Guard;
 use super::process::Process;
 
 /// A server that was started, and what tells when it is up; that is gone if it never says so.
@@ -29,7 +31,11 @@ const WORDS: &[u8] = b"listening on ";
 
 /// Starts the program with a copy of the socket, under the convention of `LISTEN_FDS`. Its standard
 /// error is ours, and is read for the words on the way.
-pub(super) fn start(words: &[OsString], socket: &TcpListener) -> io::Result<Started> {
+pub(super) fn start(
+    words: &[OsString],
+    socket: &TcpListener,
+    guard: &Arc<Guard>,
+) -> io::Result<Started> {
     let (program, args) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command
@@ -46,7 +52,7 @@ pub(super) fn start(words: &[OsString], socket: &TcpListener) -> io::Result<Star
             child_fd: FIRST_DESCRIPTOR,
         }])
         .map_err(io::Error::other)?;
-    let mut process = Process::start(command)?;
+    let mut process = Process::start(command, guard)?;
     let (tell, is_up) = oneshot::channel();
     if let Some(stderr) = process.take_stderr() {
         tokio::spawn(pass_on(stderr, tell));

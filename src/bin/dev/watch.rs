@@ -103,11 +103,6 @@ impl Changes {
         }
     }
 
-    /// From now on these files do not count.
-    pub(super) fn exempt(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.exempt.extend(paths);
-    }
-
     fn note(&mut self, at: Instant, event: notify::Result<Event>) -> Result<(), Failure> {
         let has_lost = self.has_lost.swap(false, Ordering::Relaxed);
         let event = event.map_err(|e| unwatched(Path::new("."), e))?;
