@@ -225,16 +225,44 @@ async fn no_request_fails_while_the_server_is_rebuilt() {
     assert_eq!(code, Some(0));
 }
 
-/// Whether a process is there, or a group if the number is negative.
-fn is_there(pid: i64) -> bool {
-    let asked = std::process::Command::new("kill")
-        .args(["-0", "--", &pid.to_string()])
-        .stderr(Stdio::null())
-        .status();
-    asked.unwrap().success()
+#[tokio::test]
+async fn the_example_is_replaced_without_a_word_to_its_clients() {
+    let mut example = std::env::current_exe().unwrap();
+    example.pop();
+    example.set_file_name("examples");
+    example.push("reload_server");
+    assert!(
+        example.exists(),
+        "no {}: cargo build --examples",
+        example.display()
+    );
+    let project = Project::new();
+    let mut dev = project.start(&["--watch", "src", "--", example.to_str().unwrap()]);
+    let url = dev.url().await;
+    dev.wait_for("dev: the server is up").await;
+    let hub = AgentHubClient::builder().build();
+    hub.connect_http("example", &url).await.unwrap();
+    for round in 0..2 {
+        let said = hub.call_tool_stream("greet", ()).collect_text().await;
+        assert_eq!(said.unwrap(), "hello", "round {round}");
+        project.write("src/a", "1");
+        dev.wait_for("dev: the new server is up").await;
+    }
+    hub.close().await;
+    let (code, _) = dev.stop("-INT").await;
+    assert_eq!(code, Some(0));
 }
 
-/// Waits until they are gone: what was killed by somebody else is reaped in its own time.
+/// Whether a process is there. One that nobody has asked about since it ended is not.
+fn is_there(pid: i64) -> bool {
+    let asked = std::process::Command::new("ps")
+        .args(["-o", "stat=", "-p", &pid.to_string()])
+        .output();
+    let state = String::from_utf8(asked.unwrap().stdout).unwrap();
+    !state.trim().is_empty() && !state.starts_with('Z')
+}
+
+/// Waits until they are gone.
 async fn are_gone(pids: &[i64]) {
     let gone = async {
         while pids.iter().any(|pid| is_there(*pid)) {

@@ -25,7 +25,7 @@ async fn ended(served: Served) {
     assert!(soon(TcpStream::connect(served.addr)).await.is_err());
 }
 
-async fn an_idle_server_ends_at_once() {
+async fn an_idle_server_ends_soon() {
     let served = serve(echo(patient(3600))).await;
     let session = served.session().await;
     let mut kept = Raw::connect(served.addr).await;
@@ -33,14 +33,18 @@ async fn an_idle_server_ends_at_once() {
         .await;
     let mut answer = kept.answer().await;
     answer.body().await;
-    let mut kept = answer.into_raw();
-    let mut unused = Raw::connect(served.addr).await;
+    let kept = answer.into_raw();
+    let unused = Raw::connect(served.addr).await;
     served.handle.shutdown();
-    assert!(kept.is_closed().await);
-    assert!(unused.is_closed().await);
+    for raw in [kept, unused] {
+        // No request was read, whatever is on its way.
+        let answer = raw.answer().await;
+        assert_eq!(answer.head.status, 408);
+        assert!(answer.into_raw().is_closed().await);
+    }
     ended(served).await;
 }
-on_both_runtimes!(an_idle_server_ends_at_once);
+on_both_runtimes!(an_idle_server_ends_soon);
 
 async fn a_running_call_may_end_after_the_shutdown_began() {
     let gate = Gate::new();
@@ -56,6 +60,8 @@ async fn a_running_call_may_end_after_the_shutdown_began() {
     let result = answer.message().await.unwrap();
     assert_eq!(result["result"]["content"][0]["text"], "released");
     assert_eq!(answer.frame().await, None);
+    let answer = answer.into_raw().answer().await;
+    assert_eq!(answer.head.status, 408);
     assert!(answer.into_raw().is_closed().await);
     ended(served).await;
 }

@@ -20,6 +20,10 @@ use super::service::HttpService;
 use crate::limits::Limits;
 use crate::wire::chunk::Chunk;
 
+/// What a connection ends with on which no request came.
+pub(super) const UNASKED: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\
+    retry-after: 0\r\ncontent-length: 0\r\n\r\n";
+
 /// Answers what the closure says; `None` is never answered.
 pub(super) struct Toy<F> {
     answer: F,

@@ -1054,3 +1054,53 @@ async fn unasked_bytes_spoil_an_idle_connection() {
     })
     .await;
 }
+
+/// A request that crossed the end of its connection is made again; one that may have run is not,
+/// however late it was answered.
+#[tokio::test]
+async fn only_a_request_that_no_server_read_is_made_again() {
+    const LATE: &str = "HTTP/1.1 408 Request Timeout\r\n";
+    let unasked = format!("{LATE}Connection: close\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n");
+    for (case, refusal, requests) in [
+        ("at once", &*unasked, 4),
+        ("it stays open", &unasked.replace("close", "keep-alive"), 1),
+        ("later", &unasked.replace("After: 0", "After: 1"), 1),
+        (
+            "no word of when",
+            &unasked.replace("Retry-After: 0\r\n", ""),
+            1,
+        ),
+        ("another status", &unasked.replace("408", "503"), 1),
+    ] {
+        let (link, mut connections) = piped(&Limits::default());
+        on_time(async {
+            let mut used = idle_connections(&link, &mut connections, 1).await;
+            let answer = link.request(post("[7]"));
+            let serve = async {
+                assert_eq!(used[0].answer(refusal).await.body, "[7]", "{case}");
+                // It is not made again without an end.
+                for _ in 1..requests {
+                    let mut wire = connections.recv().await.unwrap();
+                    assert_eq!(wire.answer(refusal).await.body, "[7]", "{case}");
+                }
+            };
+            let (reply, ()) = tokio::join!(answer, serve);
+            assert!(matches!(reply.unwrap().head.status, 408 | 503), "{case}");
+            assert!(connections.try_recv().is_err(), "{case}");
+        })
+        .await;
+    }
+    // The next connection may do.
+    let (link, mut connections) = piped(&Limits::default());
+    on_time(async {
+        let mut used = idle_connections(&link, &mut connections, 1).await;
+        let serve = async {
+            used[0].answer(&unasked).await;
+            connections.recv().await.unwrap().answer(json("1")).await
+        };
+        let (reply, seen) = tokio::join!(link.request(post("[7]")), serve);
+        assert_eq!(seen.body, "[7]");
+        assert_eq!(all(&mut reply.unwrap()).await, ["1"]);
+    })
+    .await;
+}

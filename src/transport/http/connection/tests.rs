@@ -6,7 +6,7 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::time::{sleep, timeout};
 
 use super::super::toy::{
-    Client, connect, connect_with_room, echo, json, now, outbound, post, service,
+    Client, UNASKED, connect, connect_with_room, echo, json, now, outbound, post, service,
     service_and_drops, source, streaming,
 };
 use super::*;
@@ -172,7 +172,9 @@ async fn an_idle_connection_ends_later_than_one_with_half_a_head() {
         let start = now();
         sleep(20 * SECOND).await;
         client.send(sent).await;
-        assert_eq!(client.rest().await, "", "{case}");
+        let rest = client.rest().await;
+        // Who has begun to speak knows that nothing ran.
+        assert_eq!(rest, if case == "idle" { UNASKED } else { "" }, "{case}");
         assert_eq!(start.elapsed().as_secs(), bound, "{case}");
     }
 }
@@ -224,7 +226,7 @@ async fn a_slow_reader_of_a_large_answer_is_not_idle() {
     }
     assert_eq!(client.answer().await.body, large);
     let start = now();
-    assert_eq!(client.rest().await, "");
+    assert_eq!(client.rest().await, UNASKED);
     assert_eq!(start.elapsed().as_secs(), 75);
 }
 
@@ -552,7 +554,7 @@ async fn a_client_that_asks_for_the_end_gets_it_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_connections_when_they_are_done() {
     for (case, requests, ends_after) in [
-        ("fresh", "", 0),
+        ("fresh", "", 1),
         ("half a head", "POST /mcp", 10),
         ("idle", "POST", 0),
         ("busy", "busy", 60),
@@ -592,9 +594,77 @@ async fn a_shutdown_ends_connections_when_they_are_done() {
             drop(events);
         });
         let rest = client.rest().await;
-        assert_eq!(rest.contains("0\r\n\r\n"), case == "busy", "{case}: {rest}");
+        let wanted = match case {
+            "busy" => "0\r\n\r\n".to_owned() + UNASKED,
+            "half a head" => String::new(),
+            _ => UNASKED.to_owned(),
+        };
+        assert_eq!(
+            rest.replace("E\r\n: keep-alive\n\n\r\n", ""),
+            wanted,
+            "{case}"
+        );
         served.await.unwrap();
         let elapsed = (start.elapsed() + Duration::from_millis(2)).as_secs();
         assert_eq!(elapsed, ends_after, "{case}");
+    }
+}
+
+/// A request that is on its way when the server begins to drain is answered, and the answer says that
+/// it is the last.
+#[tokio::test(start_paused = true)]
+async fn a_request_on_its_way_is_answered_by_a_server_that_drains() {
+    for (case, is_used, after) in [
+        ("the first", false, 0),
+        ("the first, slow", false, 900),
+        ("the next", true, 0),
+        ("the next, slow", true, 90),
+    ] {
+        let (near, far) = tokio::io::duplex(1024);
+        let shutdown = Shutdown::new();
+        let handle = shutdown.clone();
+        let service = echo(&limits()).0;
+        let served = tokio::spawn(async move { serve_io(far, service, &handle).await });
+        let mut client = Client::new(near).patient();
+        if is_used {
+            client.post("{}").await;
+            assert_eq!(client.answer().await.header("connection"), None, "{case}");
+        }
+        sleep(Duration::from_millis(1)).await;
+        shutdown.shut_down();
+        sleep(Duration::from_millis(after)).await;
+        client.post("{}").await;
+        let answer = client.answer().await;
+        assert_eq!(answer.body, "[{}]", "{case}");
+        assert_eq!(answer.header("connection"), Some("close"), "{case}");
+        assert_eq!(client.rest().await, "", "{case}");
+        served.await.unwrap();
+    }
+}
+
+/// One that comes later is read and thrown away, so that nothing resets the word that it was not run.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_crosses_the_end_is_not_run() {
+    for (case, ends_after) in [("drained", 100), ("idle", 75_000)] {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let shutdown = Shutdown::new();
+        let handle = shutdown.clone();
+        let (service, mut drops) = service_and_drops(&limits(), |inbound| {
+            (&inbound.body[..] == b"{}").then(|| json("{}"))
+        });
+        let served = tokio::spawn(async move { serve_io(far, service, &handle).await });
+        let mut client = Client::new(near).patient();
+        client.post("{}").await;
+        client.answer().await;
+        if case == "drained" {
+            shutdown.shut_down();
+        }
+        sleep(Duration::from_millis(ends_after + 10)).await;
+        client.post("[1]").await;
+        assert_eq!(client.rest().await, UNASKED, "{case}");
+        client.post("[2]").await;
+        drop(client);
+        served.await.unwrap();
+        assert!(drops.try_recv().is_err(), "{case}");
     }
 }
