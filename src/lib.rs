@@ -149,6 +149,8 @@ pub use llm::{
     ChatChunk, ChatMessage, ChatRequest, ChatSink, ChatStream, DummyLlm, FinishReason, Llm,
     OpenAiLlm, OpenAiLlmBuilder, Role, Usage,
 };
+#[cfg(all(feature = "server", feature = "http"))]
+pub use mcp::frame::Principal;
 pub use mcp::tool::Tool;
 pub use mcp::types::{CacheScope, ContentBlock, ToolOutput};
 pub use mcp::version::Era;
@@ -159,6 +161,8 @@ pub use server::{
     EventStreamer, IntoToolOutput, Json, McpServer, McpServerBuilder, RawArgs, ToolContext,
     ToolError, stream_text_iter, stream_text_stream, try_stream_text_iter, try_stream_text_stream,
 };
+#[cfg(all(feature = "server", feature = "http"))]
+pub use transport::http::authorize::{Denied, RequestHead};
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub use transport::stdio::StdioCommand;
 

@@ -138,6 +138,9 @@ pub struct Limits {
     /// From accepting a connection, or the first byte of a later request, to the end of that
     /// request's head. Default 10 s.
     pub header_read_timeout: Duration,
+    /// How long [`authorize`](crate::McpServerBuilder::authorize) may take to say whose a request is.
+    /// Then the request is refused with status 503. Default 10 s.
+    pub authorize_timeout: Duration,
     /// How long a request's body may pause. Default 30 s.
     pub body_read_timeout: Duration,
     /// How long a connection may sit idle between requests. Default 75 s.
@@ -197,6 +200,7 @@ impl Default for Limits {
             replay_retry: Duration::from_secs(1),
             max_connections: 10_000,
             header_read_timeout: Duration::from_secs(10),
+            authorize_timeout: Duration::from_secs(10),
             body_read_timeout: Duration::from_secs(30),
             idle_connection_timeout: Duration::from_secs(75),
             stalled_reader_timeout: Duration::from_secs(5 * 60),

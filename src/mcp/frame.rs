@@ -61,6 +61,53 @@ impl std::fmt::Debug for SessionId {
     }
 }
 
+/// Who sent a request: the name that goes with a bearer token, or that
+/// [`authorize`](crate::McpServerBuilder::authorize) gave. It is no secret.
+///
+/// ```
+/// let alice = agent_hub_kit::Principal::new("alice");
+/// assert_eq!(alice.as_str(), "alice");
+/// assert_eq!(alice, "alice".into());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Principal(std::sync::Arc<str>);
+
+impl Principal {
+    /// A principal of that name. Two of the same name are the same.
+    pub fn new(name: impl AsRef<str>) -> Self {
+        Self(name.as_ref().into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Principal {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for Principal {
+    fn from(name: String) -> Self {
+        Self(name.into())
+    }
+}
+
+impl std::fmt::Display for Principal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::fmt::Debug for Principal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Principal").field(&self.0).finish()
+    }
+}
+
 /// A message and its head on the way to the peer.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {

@@ -48,7 +48,7 @@ impl Batch {
                 Step::Over => return None,
                 Step::Run(call, begun) => {
                     let outbox = begun.outbox().clone();
-                    if let Some(work) = offer.work(call, &outbox) {
+                    if let Some(work) = offer.work(call, &outbox, session.principal()) {
                         host.leave_to_task(work, begun);
                     }
                     entries.push(Entry::Running(Reader::new(outbox, None)));

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::arguments::read_arguments;
 use super::context::ToolContext;
 use super::driver::Host;
+use super::guard::Guard;
 use super::offer::{Offer, taken};
 use super::output::{IntoToolOutput, ToolError};
 use super::promised::Promised;
@@ -69,6 +70,7 @@ pub(super) struct Settings {
     pub(super) check_access: bool,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
+    pub(super) guard: Guard,
     /// What is wrong with the server, told when it is to serve.
     pub(super) fault: Option<Error>,
 }
@@ -81,6 +83,7 @@ pub struct McpServerBuilder {
     handlers: Vec<Arc<dyn Handler>>,
     limits: Limits,
     tools_per_page: usize,
+    cache_scope: Option<CacheScope>,
     cancel_on_disconnect: bool,
     sse_replay: bool,
     settings: Settings,
@@ -105,6 +108,7 @@ impl McpServer {
             handlers: Vec::new(),
             limits: Limits::default(),
             tools_per_page: usize::MAX,
+            cache_scope: None,
             cancel_on_disconnect: false,
             sse_replay: false,
             settings: Settings {
@@ -112,6 +116,7 @@ impl McpServer {
                 check_access: true,
                 allowed_hosts: Vec::new(),
                 allowed_origins: Vec::new(),
+                guard: Guard::default(),
                 fault: None,
             },
         }
@@ -228,9 +233,10 @@ impl McpServerBuilder {
     }
 
     /// Who may share a kept list of tools, as revisions since 2026-07-28 tell it. Default
-    /// [`CacheScope::Public`]: all clients are given the same list.
+    /// [`CacheScope::Public`]: all clients are given the same list; of a server that asks for
+    /// credentials, [`CacheScope::Private`].
     pub fn cache_scope(mut self, scope: CacheScope) -> Self {
-        self.words.cache_scope = scope;
+        self.cache_scope = Some(scope);
         self
     }
 
@@ -299,7 +305,9 @@ impl McpServerBuilder {
         self
     }
 
-    /// Web origins (`https://app.example`) whose pages may call this server.
+    /// Web origins (`https://app.example`) whose pages may call this server, and see its answers:
+    /// browsers are told so (CORS). On a loopback address pages of this machine may do so as well.
+    /// Cookies are not asked for; a page sends its token as `Authorization`.
     pub fn allowed_origins<O: Into<String>>(
         mut self,
         origins: impl IntoIterator<Item = O>,
@@ -311,7 +319,8 @@ impl McpServerBuilder {
     }
 
     /// Turns the check of the `Host` and `Origin` headers off. They keep web pages from reaching a
-    /// server on this machine (DNS rebinding); turn them off only behind something that checks.
+    /// server on this machine (DNS rebinding); turn them off only behind something that checks. Only
+    /// pages of [`allowed_origins`](Self::allowed_origins) may still see the answers.
     pub fn allow_any_host_and_origin(mut self) -> Self {
         self.settings.check_access = false;
         self
@@ -338,6 +347,11 @@ impl McpServerBuilder {
                  which cancel_on_disconnect ends: choose one of them",
             ));
         }
+        self.words.cache_scope = match (self.cache_scope, self.settings.guard.admits_all()) {
+            (Some(scope), _) => scope,
+            (None, true) => CacheScope::Public,
+            (None, false) => CacheScope::Private,
+        };
         let facts = ServerFacts {
             words: Arc::new(self.words),
             tools: self.tools,
@@ -349,6 +363,10 @@ impl McpServerBuilder {
             host: Arc::new(Host::new(offer, self.cancel_on_disconnect, self.sse_replay)),
             settings: Arc::new(self.settings),
         }
+    }
+
+    pub(super) fn guard_mut(&mut self) -> &mut Guard {
+        &mut self.settings.guard
     }
 
     fn fail(&mut self, fault: Error) {
@@ -490,7 +508,7 @@ mod tests {
             types: std::marker::PhantomData,
         };
         let outbox = Arc::new(Outbox::new(Framing::Sse, None, 1, 1));
-        let ctx = ToolContext::new(Arc::new(Running::new(outbox)), "t".into());
+        let ctx = ToolContext::new(Arc::new(Running::new(outbox, None)), "t".into());
         let mut call = handler.call(arguments, ctx);
         assert!(gone.try_recv().is_err());
         let mut cx = Context::from_waker(Waker::noop());

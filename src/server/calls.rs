@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::notice::{Listener, Notice};
 use crate::mcp::classify::Stated;
+use crate::mcp::frame::Principal;
 use crate::session::outbox::Outbox;
 use crate::session::outbox::tape::{Replay, Resumed};
 use crate::session::server::{
@@ -22,6 +23,8 @@ use crate::wire::jsonrpc::{ErrorObject, Message, RequestId};
 
 pub(super) struct Session {
     state: Mutex<State>,
+    /// Whose it is, where that is asked for and has a name.
+    principal: Option<Principal>,
     /// Only if the server's tools may change.
     notice: Option<Arc<Notice>>,
     /// Only if the server keeps what it sent.
@@ -78,6 +81,7 @@ pub(super) enum Step {
 impl Session {
     pub(super) fn new(
         machine: ServerSession,
+        principal: Option<Principal>,
         notice: Option<Arc<Notice>>,
         replay: Option<Arc<Replay>>,
     ) -> Self {
@@ -89,9 +93,14 @@ impl Session {
         };
         Self {
             state: Mutex::new(state),
+            principal,
             notice,
             replay,
         }
+    }
+
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
     }
 
     /// Keeps what a call says on its stream, which has yet to begin.
@@ -281,6 +290,10 @@ impl Occupied for Arc<Session> {
     fn is_busy(&self) -> bool {
         let heard = |notice: &Arc<Notice>| notice.is_heard();
         !self.state().calls.is_empty() || self.notice.as_ref().is_some_and(heard)
+    }
+
+    fn owner(&self) -> Option<&Principal> {
+        self.principal()
     }
 
     fn freed(&self) -> Option<Instant> {

@@ -13,6 +13,7 @@ use super::output::ToolError;
 use super::streamer::EventStreamer;
 use crate::error::Result;
 use crate::event::{IntoNode, escape_into};
+use crate::mcp::frame::Principal;
 use crate::session::outbox::{Outbox, Pushed};
 use crate::wire::chunk::Spare;
 
@@ -28,6 +29,7 @@ pub(crate) struct Running {
     pub(super) outbox: Arc<Outbox>,
     /// For payloads on their way to the outbox.
     pub(super) scratch: Arc<Spare>,
+    principal: Option<Principal>,
     runtime: Handle,
     started: Instant,
     /// When the handler last let others run, in ns since the start; 0 before the first time.
@@ -40,10 +42,11 @@ pub(crate) struct Running {
 const MAX_RUN: Duration = Duration::from_micros(200);
 
 impl Running {
-    pub(super) fn new(outbox: Arc<Outbox>) -> Self {
+    pub(super) fn new(outbox: Arc<Outbox>, principal: Option<Principal>) -> Self {
         Self {
             outbox,
             scratch: Arc::default(),
+            principal,
             runtime: Handle::current(),
             started: now(),
             last_yield: AtomicU64::new(0),
@@ -87,6 +90,21 @@ impl ToolContext {
     /// The name of the tool that was called.
     pub fn tool(&self) -> &str {
         &self.tool
+    }
+
+    /// Who called, by the name that their
+    /// [bearer token](crate::McpServerBuilder::bearer_tokens) has, or that
+    /// [`authorize`](crate::McpServerBuilder::authorize) gave. `None` if the server asks nobody, if
+    /// the token has no name, and over stdio and in memory.
+    ///
+    /// ```
+    /// # use agent_hub_kit::ToolContext;
+    /// # fn f(ctx: &ToolContext) -> String {
+    /// format!("hello, {}", ctx.principal().unwrap_or("whoever you are"))
+    /// # }
+    /// ```
+    pub fn principal(&self) -> Option<&str> {
+        self.running.principal.as_ref().map(Principal::as_str)
     }
 
     /// Sends a plain progress notification: how far the call is, of how much, and a word on it.

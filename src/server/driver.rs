@@ -20,6 +20,7 @@ use super::roster::Roster;
 use super::work::{Attended, Work};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::mcp::frame::Principal;
 use crate::session::outbox::Outbox;
 use crate::session::outbox::tape::Replay;
 use crate::session::progress::{Framing, ProgressFrame};
@@ -105,10 +106,14 @@ impl Host {
     }
 
     /// A session that nobody has opened yet.
-    pub(super) fn session(&self, machine: ServerSession) -> Arc<Session> {
+    pub(super) fn session(
+        &self,
+        machine: ServerSession,
+        principal: Option<Principal>,
+    ) -> Arc<Session> {
         let streams = self.streams.clone();
         let replay = streams.map(|streams| Arc::new(Replay::new(&self.limits, streams)));
-        Arc::new(Session::new(machine, self.notice(), replay))
+        Arc::new(Session::new(machine, principal, self.notice(), replay))
     }
 
     /// Whether what was sent is kept for a while.

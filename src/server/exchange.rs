@@ -23,7 +23,7 @@ use super::roster::Roster;
 use super::subscription::Subscription;
 use crate::mcp::classify::{Rejection, Route, Stated, classify, classify_verb};
 use crate::mcp::era::Dialect;
-use crate::mcp::frame::{Head, SessionId, Verb};
+use crate::mcp::frame::{Head, Principal, SessionId, Verb};
 use crate::session::outbox::Answer;
 use crate::session::progress::Framing;
 use crate::session::server::{
@@ -96,12 +96,12 @@ impl HttpHost {
         self.lone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn delete(&self, head: &Head) -> Outbound {
+    fn delete(&self, head: &Head, who: Option<&Principal>) -> Outbound {
         let id = match classify_verb(head) {
             Ok(id) => id,
             Err(rejection) => return rejected(*rejection),
         };
-        let session = self.sessions().remove(id);
+        let session = self.sessions().take(id, who);
         match session {
             Some(session) => {
                 session.end(None);
@@ -112,7 +112,13 @@ impl HttpHost {
     }
 
     /// Answers a message without a session, and makes one if the message opened it.
-    fn open(&self, dialect: &'static dyn Dialect, request: Request, accept: Accept) -> Outbound {
+    fn open(
+        &self,
+        dialect: &'static dyn Dialect,
+        request: Request,
+        who: Option<Principal>,
+        accept: Accept,
+    ) -> Outbound {
         let request_id = request.id.clone();
         let mut machine = ServerSession::new(dialect);
         let offer = self.host.offer();
@@ -121,7 +127,7 @@ impl HttpHost {
             Reaction::Answer { body, .. } if machine.is_open() => body,
             reaction => return self.settled(reaction, accept, None),
         };
-        let session = self.host.session(machine);
+        let session = self.host.session(machine, who);
         let Some(id) = (self.new_id)() else {
             let error = ErrorObject::new(Code::INTERNAL, "no randomness for a session id");
             return error_outbound(500, Some(&request_id), &error);
@@ -142,8 +148,15 @@ impl HttpHost {
 
     /// Answers a request that stands for itself. It is its own session, which ends with the answer
     /// and so when nobody reads that any more.
-    async fn alone(&self, message: Message, stated: Stated, accept: Accept) -> Outbound {
-        let session = Arc::new(Session::new(ServerSession::new(stated.dialect), None, None));
+    async fn alone(
+        &self,
+        message: Message,
+        stated: Stated,
+        who: Option<Principal>,
+        accept: Accept,
+    ) -> Outbound {
+        let machine = ServerSession::new(stated.dialect);
+        let session = Arc::new(Session::new(machine, who, None, None));
         let id = match &message {
             Message::Request(request) => Some(request.id.clone()),
             _ => None,
@@ -190,12 +203,12 @@ impl HttpHost {
 
     /// Opens the stream of a session, on which it hears that the tools have changed, or goes on
     /// with one of a call.
-    fn stream(&self, head: &Head) -> Outbound {
+    fn stream(&self, head: &Head, who: Option<&Principal>) -> Outbound {
         let id = match classify_verb(head) {
             Ok(id) => id,
             Err(rejection) => return rejected(*rejection),
         };
-        let Some(session) = self.sessions().touch(id, now()).cloned() else {
+        let Some(session) = self.sessions().touch(id, who, now()).cloned() else {
             return session_not_found(None);
         };
         if let Some(last_event_id) = &head.last_event_id {
@@ -239,10 +252,11 @@ impl HttpHost {
         &self,
         route: &Route,
         members: Vec<Result<Message, Invalid>>,
+        who: Option<&Principal>,
         accept: Accept,
     ) -> Outbound {
         let session = match route {
-            Route::Session(id) => match self.sessions().touch(id, now()) {
+            Route::Session(id) => match self.sessions().touch(id, who, now()) {
                 Some(session) => session.clone(),
                 None => return session_not_found(None),
             },
@@ -286,7 +300,7 @@ impl HttpHost {
         }
         // From here on a client that hangs up is noticed, whatever this future is doing.
         let reader = Reader::new(outbox.clone(), alone);
-        let work = offer.work(call, &outbox);
+        let work = offer.work(call, &outbox, session.principal());
         // Held no longer: the call may be long, and what was offered large.
         drop(offer);
         let Some(mut work) = work else {
@@ -339,12 +353,14 @@ impl Exchange for HttpHost {
         let Inbound {
             verb,
             head,
+            principal,
             accept,
             body,
         } = inbound;
+        let who = principal.as_ref();
         match verb {
-            Verb::Delete => return self.delete(&head),
-            Verb::Get => return self.stream(&head),
+            Verb::Delete => return self.delete(&head, who),
+            Verb::Get => return self.stream(&head, who),
             Verb::Post => {}
         }
         let decoded = jsonrpc::decode(&body, self.host.limits().max_json_depth);
@@ -363,14 +379,14 @@ impl Exchange for HttpHost {
         };
         let message = match incoming {
             Incoming::One(message) => message,
-            Incoming::Batch(members) => return self.batch(&route, members, accept).await,
+            Incoming::Batch(members) => return self.batch(&route, members, who, accept).await,
         };
         match (route, message.with_own_id()) {
             (Route::Open(dialect), Message::Request(request)) => {
-                self.open(dialect, request, accept)
+                self.open(dialect, request, principal, accept)
             }
             (Route::Session(id), message) => {
-                let session = self.sessions().touch(&id, now()).cloned();
+                let session = self.sessions().touch(&id, who, now()).cloned();
                 let id = match &message {
                     Message::Request(request) => Some(request.id.clone()),
                     _ => None,
@@ -388,7 +404,9 @@ impl Exchange for HttpHost {
                     Step::Settled(reaction) => self.settled(reaction, accept, Some(&session)),
                 }
             }
-            (Route::Stated(stated), message) => self.alone(message, stated, accept).await,
+            (Route::Stated(stated), message) => {
+                self.alone(message, stated, principal, accept).await
+            }
             (Route::Nowhere | Route::Open(_), _) => outbound(202, OutboundBody::Empty),
         }
     }

@@ -14,8 +14,8 @@ use super::builder::McpServer;
 use super::exchange::HttpHost;
 use crate::error::{Error, Result};
 use crate::mcp::frame::SessionId;
-use crate::transport::http::access::Access;
-use crate::transport::http::passed;
+use crate::transport::http::access::{Access, Check};
+use crate::transport::http::authorize::Authorization;
 use crate::transport::http::server::{Server, Shutdown, Stage};
 use crate::transport::http::service::HttpService;
 
@@ -82,9 +82,10 @@ impl McpServer {
             .local_addr()
             .map_err(|e| Error::transport_by("the listener has no address", e))?;
         let access = self.access(Some(local_addr))?;
+        let authorization = self.settings.guard.authorization()?;
         let url = format!("http://{local_addr}{}", self.settings.path);
         Ok(Bound {
-            service: self.service(Some(&self.settings.path), access),
+            service: self.service(Some(&self.settings.path), access, authorization),
             listener,
             local_addr,
             url,
@@ -92,26 +93,33 @@ impl McpServer {
         })
     }
 
-    /// The service behind a pipe in memory, which no browser reaches.
+    /// The service behind a pipe in memory, which no browser reaches, nor anybody else.
     pub(crate) fn memory_service(&self) -> Result<HttpService<Arc<HttpHost>>> {
         self.check()?;
-        Ok(self.service(Some(&self.settings.path), Access::Open))
+        Ok(self.service(Some(&self.settings.path), Access::open(), None))
     }
 
     pub(super) fn access(&self, bind: Option<SocketAddr>) -> Result<Access> {
-        if !self.settings.check_access {
-            return Ok(Access::Open);
-        }
+        let check = match self.settings.check_access {
+            true => Check::On,
+            false => Check::Off,
+        };
         Access::new(
+            check,
             bind,
             &self.settings.allowed_hosts,
             &self.settings.allowed_origins,
         )
     }
 
-    pub(super) fn service(&self, path: Option<&str>, access: Access) -> HttpService<Arc<HttpHost>> {
+    pub(super) fn service(
+        &self,
+        path: Option<&str>,
+        access: Access,
+        authorization: Option<Authorization>,
+    ) -> HttpService<Arc<HttpHost>> {
         let host = Arc::new(HttpHost::new(self.host.clone(), new_session_id));
-        HttpService::new(host, path, access, self.host.limits())
+        HttpService::new(host, path, access, authorization, self.host.limits())
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn serve(
     output: impl AsyncWrite + Unpin,
     mut stop: impl AsyncFnMut(),
 ) -> Result<()> {
-    let session = host.session(ServerSession::new(opening_dialect()));
+    let session = host.session(ServerSession::new(opening_dialect()), None);
     let outlet = Arc::new(Outlet::new(host, session.listen()));
     let mut writing = pin!(write(&outlet, output));
     tokio::select! {
@@ -143,7 +143,7 @@ fn handle_line(host: &Host, session: &Arc<Session>, outlet: &Arc<Outlet>, line: 
         Step::Run(call, begun) => {
             outlet.add(Stream::Call(begun.outbox().clone()));
             let outbox = begun.outbox().clone();
-            if let Some(work) = offer.work(call, &outbox) {
+            if let Some(work) = offer.work(call, &outbox, session.principal()) {
                 host.leave_to_task(work, begun);
             }
         }

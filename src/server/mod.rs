@@ -10,6 +10,11 @@ mod context;
 mod driver;
 mod exchange;
 #[cfg(feature = "http")]
+mod guard;
+#[cfg(not(feature = "http"))]
+#[path = "no_guard.rs"]
+mod guard;
+#[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "stdio")]
 mod lines;

@@ -29,6 +29,9 @@ impl McpServer {
     /// [`allowed_origins`](crate::McpServerBuilder::allowed_origins) are left, since nothing is
     /// known of the address: an app that listens on this machine should name its hosts. How many
     /// connections there are, and how long one may stand idle or stall, is the app's to bound.
+    /// Credentials are asked for as elsewhere;
+    /// [`authorize`](crate::McpServerBuilder::authorize) also sees what outer layers attached to
+    /// the request.
     ///
     /// ```no_run
     /// # use agent_hub_kit::{McpServer, RawArgs, Tool, ToolContext};
@@ -47,7 +50,8 @@ impl McpServer {
     /// [`Error::Config`](crate::Error::Config) for what is wrong with the server itself.
     pub fn into_service(self) -> Result<McpService> {
         self.check()?;
-        let service = self.service(None, self.access(None)?);
+        let authorization = self.settings.guard.authorization()?;
+        let service = self.service(None, self.access(None)?, authorization);
         let calls = Arc::new(EndsCalls(service.exchange().clone()));
         Ok(McpService {
             service,

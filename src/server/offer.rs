@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::context::{Running, ToolContext};
 use super::work::{Handler, Work};
 use crate::error::{Error, Result};
+use crate::mcp::frame::Principal;
 use crate::mcp::tool::Tool;
 use crate::session::outbox::Outbox;
 use crate::session::server::{CallRequest, ServerFacts};
@@ -25,10 +26,16 @@ impl Offer {
         Self { facts, handlers }
     }
 
-    /// The handler of a call, ready to run; `None` if there is none.
-    pub(super) fn work(&self, call: CallRequest, outbox: &Arc<Outbox>) -> Option<Work> {
+    /// The handler of a call, ready to run for whoever called; `None` if there is none.
+    pub(super) fn work(
+        &self,
+        call: CallRequest,
+        outbox: &Arc<Outbox>,
+        principal: Option<&Principal>,
+    ) -> Option<Work> {
         let (name, handler) = self.handlers.get(call.tool)?;
-        let ctx = ToolContext::new(Arc::new(Running::new(outbox.clone())), name.clone());
+        let running = Running::new(outbox.clone(), principal.cloned());
+        let ctx = ToolContext::new(Arc::new(running), name.clone());
         let handler = handler.call(call.arguments, ctx);
         Some(Work::new(handler, name.clone(), call.reply))
     }

@@ -1,12 +1,13 @@
 //! The HTTP sessions of handshake-era clients.
 //!
-//! Owns who is in, for how long, and who makes room; must not know what a session holds. Ids are
-//! secrets, so they are made by the caller, who has a source of randomness.
+//! Owns who is in, for how long, and who makes room, and that a session is there for its owner only:
+//! to know its id is not enough. Must not know what a session holds. Ids are secrets, so they are
+//! made by the caller, who has a source of randomness.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::mcp::frame::SessionId;
+use crate::mcp::frame::{Principal, SessionId};
 
 #[derive(Debug)]
 pub(crate) struct SessionTable<T> {
@@ -32,6 +33,9 @@ pub(crate) trait Occupied {
 
     /// When what ran in it ended last.
     fn freed(&self) -> Option<Instant>;
+
+    /// Who opened it, where that is asked for and has a name.
+    fn owner(&self) -> Option<&Principal>;
 }
 
 impl<T: Occupied> SessionTable<T> {
@@ -75,8 +79,27 @@ impl<T: Occupied> SessionTable<T> {
         Ok(evicted)
     }
 
-    /// The session of that id, which counts as used now.
-    pub(crate) fn touch(&mut self, id: &SessionId, now: Instant) -> Option<&T> {
+    /// The session of that id, if it is that of `who`; it counts as used now.
+    pub(crate) fn touch(
+        &mut self,
+        id: &SessionId,
+        who: Option<&Principal>,
+        now: Instant,
+    ) -> Option<&T> {
+        self.is_of(id, who).then(|| self.renew(id, now)).flatten()
+    }
+
+    /// Takes out the session of that id, if it is that of `who`.
+    pub(crate) fn take(&mut self, id: &SessionId, who: Option<&Principal>) -> Option<T> {
+        self.is_of(id, who).then(|| self.remove(id)).flatten()
+    }
+
+    fn is_of(&self, id: &SessionId, who: Option<&Principal>) -> bool {
+        let seat = self.sessions.get(id);
+        seat.is_some_and(|seat| seat.value.owner() == who)
+    }
+
+    fn renew(&mut self, id: &SessionId, now: Instant) -> Option<&T> {
         let seat = self.sessions.get_mut(id)?;
         if let Some(id) = self.order.remove(&seat.use_number) {
             self.uses += 1;
@@ -87,7 +110,7 @@ impl<T: Occupied> SessionTable<T> {
         Some(&seat.value)
     }
 
-    pub(crate) fn remove(&mut self, id: &SessionId) -> Option<T> {
+    fn remove(&mut self, id: &SessionId) -> Option<T> {
         let seat = self.sessions.remove(id)?;
         self.order.remove(&seat.use_number);
         Some(seat.value)
@@ -112,7 +135,7 @@ impl<T: Occupied> SessionTable<T> {
             }
         }
         for id in busy {
-            self.touch(&id, now);
+            self.renew(&id, now);
         }
         expired.iter().filter_map(|id| self.remove(id)).collect()
     }
@@ -156,6 +179,10 @@ mod tests {
         fn freed(&self) -> Option<Instant> {
             None
         }
+
+        fn owner(&self) -> Option<&Principal> {
+            None
+        }
     }
 
     fn id(text: &str) -> SessionId {
@@ -169,10 +196,10 @@ mod tests {
         for (name, busy) in [("a", true), ("b", false), ("c", false)] {
             assert_eq!(table.insert(id(name), Guest(name, busy), now), Ok(None));
         }
-        table.touch(&id("b"), now);
+        table.touch(&id("b"), None, now);
         let evicted = table.insert(id("d"), Guest("d", false), now).unwrap();
         assert_eq!(evicted, Some(Guest("c", false)));
-        assert!(table.touch(&id("c"), now).is_none());
+        assert!(table.touch(&id("c"), None, now).is_none());
         assert_eq!(table.len(), 3);
     }
 
@@ -204,6 +231,50 @@ mod tests {
         assert_eq!(table.drain(), [Guest("busy", true)]);
     }
 
+    // Covers R-1308.
+    #[test]
+    fn a_session_is_there_for_its_owner_only() {
+        struct Owned(Option<Principal>);
+        impl Occupied for Owned {
+            fn is_busy(&self) -> bool {
+                false
+            }
+            fn freed(&self) -> Option<Instant> {
+                None
+            }
+            fn owner(&self) -> Option<&Principal> {
+                self.0.as_ref()
+            }
+        }
+        let now = start();
+        let late = now + Duration::from_secs(59);
+        let (alice, bob) = (Principal::new("alice"), Principal::new("bob"));
+        let whose = [None, Some(&alice), Some(&bob)];
+        for owner in whose {
+            for who in whose {
+                let mut table = SessionTable::new(9, Duration::from_secs(60));
+                let owned = Owned(owner.cloned());
+                table.insert(id("a"), owned, now).ok().unwrap();
+                let case = format!("{who:?} asks for that of {owner:?}");
+                let is_found = table.touch(&id("a"), who, late).is_some();
+                assert_eq!(is_found, who == owner, "{case}");
+                // A stranger does not keep it alive either.
+                let expired = table.expire(late + Duration::from_secs(1)).len();
+                assert_eq!(expired, usize::from(who != owner), "{case}");
+                table
+                    .insert(id("b"), Owned(owner.cloned()), now)
+                    .ok()
+                    .unwrap();
+                assert_eq!(table.take(&id("b"), who).is_some(), who == owner, "{case}");
+                assert_eq!(
+                    table.take(&id("b"), owner).is_some(),
+                    who != owner,
+                    "{case}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn the_end_of_what_ran_counts_as_use() {
         struct Freed(Instant);
@@ -213,6 +284,9 @@ mod tests {
             }
             fn freed(&self) -> Option<Instant> {
                 Some(self.0)
+            }
+            fn owner(&self) -> Option<&Principal> {
+                None
             }
         }
         let now = Instant::now();

@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::mcp::frame::{Frame, Head, SessionId, Verb};
+use crate::mcp::frame::{Frame, Head, Principal, SessionId, Verb};
 use crate::wire::chunk::Chunk;
 use crate::wire::sse::Position;
 
@@ -154,6 +154,8 @@ pub(crate) trait Messages: Send {
 pub(crate) struct Inbound {
     pub(crate) verb: Verb,
     pub(crate) head: Head,
+    /// Who sent it, where that is asked for and has a name.
+    pub(crate) principal: Option<Principal>,
     pub(crate) accept: Accept,
     pub(crate) body: Bytes,
 }

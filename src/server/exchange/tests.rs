@@ -26,6 +26,7 @@ fn inbound(head: Head, body: String, held: &Arc<AtomicUsize>) -> Inbound {
     Inbound {
         verb: Verb::Post,
         head,
+        principal: None,
         accept: Accept {
             sse: true,
             prefers_sse: false,

@@ -23,7 +23,7 @@ fn streaming() -> (EventStreamer, Arc<Outbox>) {
 fn streaming_within(max_bytes: usize) -> (EventStreamer, Arc<Outbox>) {
     let frame = ProgressFrame::new(Framing::Sse, &RequestId::Number(7));
     let outbox = Arc::new(Outbox::new(Framing::Sse, Some(frame), max_bytes, 1 << 20));
-    let running = Arc::new(Running::new(outbox.clone()));
+    let running = Arc::new(Running::new(outbox.clone(), None));
     let ctx = ToolContext::new(running, "t".into());
     (ctx.streamer("own"), outbox)
 }

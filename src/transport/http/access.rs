@@ -11,26 +11,32 @@ use http::Version;
 use http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 use http::uri::Uri;
 
+use super::cors::Cors;
 use crate::error::Error;
 
 /// The rules of one server.
 #[derive(Debug, Clone)]
-pub(crate) enum Access {
-    Checked {
-        /// Reached by loopback names only.
-        loopback: bool,
-        /// `host` or `host:port`, each readable as an [`Authority`].
-        hosts: Vec<String>,
-        /// As browsers write them, without a default port.
-        origins: Vec<String>,
-    },
-    /// Everybody may ask: the check is off, or browsers cannot reach this server.
-    Open,
+pub(crate) struct Access {
+    check: Check,
+    /// Reached by loopback names only.
+    loopback: bool,
+    /// `host` or `host:port`, each readable as an [`Authority`].
+    hosts: Vec<String>,
+    /// As browsers write them, without a default port.
+    origins: Vec<String>,
+}
+
+/// What becomes of a request whose host or origin is not among those that are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// It is answered, though no page is let read the answer.
+    Off,
+    On,
 }
 
 /// Why a request was refused; holds what it asked for, as sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum Barred {
     AmbiguousHost,
     Host(Vec<u8>),
     NoHost,
@@ -43,6 +49,7 @@ impl Access {
     /// # Errors
     /// [`Error::Config`] for an entry that no request could ever match.
     pub(crate) fn new(
+        check: Check,
         bind: Option<SocketAddr>,
         hosts: &[String],
         origins: &[String],
@@ -64,62 +71,78 @@ impl Access {
                 ))),
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self::Checked {
+        Ok(Self {
+            check,
             loopback: bind.is_some_and(|address| address.ip().to_canonical().is_loopback()),
             hosts: hosts.to_vec(),
             origins,
         })
     }
 
-    /// Checks one request.
+    /// The rules where no browser comes: everybody may ask.
+    pub(crate) fn open() -> Self {
+        Self {
+            check: Check::Off,
+            loopback: false,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// Checks one request, and says what the page that it comes from may see of the answer.
     pub(crate) fn check(
         &self,
         uri: &Uri,
         version: Version,
         headers: &HeaderMap,
-    ) -> Result<(), Denied> {
+    ) -> Result<Cors, Barred> {
         let host = requested_host(uri, version, headers)?;
-        let Self::Checked {
-            loopback,
-            hosts,
-            origins,
-        } = self
-        else {
-            return Ok(());
-        };
-        if (*loopback || !hosts.is_empty())
+        if self.check == Check::On
             && let Some(host) = host
+            && !self.allows_host(host)
         {
-            let allowed = std::str::from_utf8(host)
-                .ok()
-                .and_then(Authority::parse)
-                .is_some_and(|asked| {
-                    *loopback && asked.is_loopback()
-                        || hosts
-                            .iter()
-                            .filter_map(|text| Authority::parse(text))
-                            .any(|allowed| allowed.covers(&asked))
-                });
-            if !allowed {
-                return Err(Denied::Host(host.to_vec()));
-            }
+            return Err(Barred::Host(host.to_vec()));
         }
+        let mut origins = headers.get_all(ORIGIN).iter();
+        let Some(first) = origins.next() else {
+            return Ok(match self.loopback || !self.origins.is_empty() {
+                true => Cors::NotAsked,
+                false => Cors::Off,
+            });
+        };
+        let is_alone = origins.next().is_none();
         for origin in headers.get_all(ORIGIN) {
-            let allowed = origin
-                .to_str()
-                .ok()
-                .and_then(plain_origin)
-                .is_some_and(|o| {
-                    *loopback && is_loopback_origin(o)
-                        || origins
-                            .iter()
-                            .any(|allowed| allowed.eq_ignore_ascii_case(o))
-                });
-            if !allowed {
-                return Err(Denied::Origin(origin.as_bytes().to_vec()));
+            if !self.allows_origin(origin) {
+                return match self.check {
+                    Check::Off => Ok(Cors::NotAsked),
+                    Check::On => Err(Barred::Origin(origin.as_bytes().to_vec())),
+                };
             }
         }
-        Ok(())
+        Ok(match is_alone {
+            true => Cors::Granted(first.clone()),
+            false => Cors::NotAsked,
+        })
+    }
+
+    fn allows_host(&self, host: &[u8]) -> bool {
+        if !self.loopback && self.hosts.is_empty() {
+            return true;
+        }
+        let asked = std::str::from_utf8(host).ok().and_then(Authority::parse);
+        asked.is_some_and(|asked| {
+            let listed = || self.hosts.iter().filter_map(|text| Authority::parse(text));
+            self.loopback && asked.is_loopback() || listed().any(|allowed| allowed.covers(&asked))
+        })
+    }
+
+    fn allows_origin(&self, origin: &HeaderValue) -> bool {
+        let plain = origin.to_str().ok().and_then(plain_origin);
+        plain.is_some_and(|origin| {
+            let mut listed = self.origins.iter();
+            self.loopback && is_loopback_origin(origin)
+                || listed.any(|allowed| allowed.eq_ignore_ascii_case(origin))
+        })
     }
 }
 
@@ -129,14 +152,14 @@ fn requested_host<'a>(
     uri: &'a Uri,
     version: Version,
     headers: &'a HeaderMap,
-) -> Result<Option<&'a [u8]>, Denied> {
+) -> Result<Option<&'a [u8]>, Barred> {
     let mut values = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
     let host = values.next();
     if values.next().is_some() {
-        return Err(Denied::AmbiguousHost);
+        return Err(Barred::AmbiguousHost);
     }
     if host.is_none() && version == Version::HTTP_11 {
-        return Err(Denied::NoHost);
+        return Err(Barred::NoHost);
     }
     Ok(uri.authority().map(|a| a.as_str().as_bytes()).or(host))
 }

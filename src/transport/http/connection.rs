@@ -76,8 +76,8 @@ where
                 // hyper keeps room for this future for as long as the connection lasts: some 4 KiB,
                 // of which an answer that streams, or an idle connection, would use nothing.
                 Box::pin(async move {
-                    let mut response = match is_ambiguous {
-                        true => Refusal::ambiguous_length().into_response(),
+                    let response = match is_ambiguous {
+                        true => service.refuse(&request, Refusal::ambiguous_length()),
                         false => service.call(request).await,
                     };
                     if is_ambiguous || response.headers().contains_key(CONNECTION) {

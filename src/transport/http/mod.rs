@@ -5,6 +5,8 @@ mod accept;
 #[cfg(feature = "server")]
 pub(crate) mod access;
 #[cfg(feature = "server")]
+pub(crate) mod authorize;
+#[cfg(feature = "server")]
 pub(crate) mod body;
 #[cfg(feature = "client")]
 pub(crate) mod client;
@@ -15,6 +17,8 @@ mod collect;
 mod connect;
 #[cfg(feature = "server")]
 pub(crate) mod connection;
+#[cfg(feature = "server")]
+mod cors;
 #[cfg(any(feature = "client", feature = "llm"))]
 mod endpoint;
 #[cfg(all(unix, feature = "server"))]
@@ -41,6 +45,8 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
 mod tls;
+#[cfg(feature = "server")]
+pub(crate) mod tokens;
 #[cfg(test)]
 #[cfg(feature = "server")]
 mod toy;

@@ -6,19 +6,21 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{
+    ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{Method, Response, StatusCode};
 
 use super::super::OutboundBody;
-use super::access::Denied;
+use super::access::Barred;
 use super::body::AnswerBody;
 
-/// A status, and a text that says what to do.
+/// A status, a text that says what to do, and a header that says it to machines.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
     message: String,
-    allow: Option<HeaderValue>,
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -36,7 +38,7 @@ impl Refusal {
         Self {
             status,
             message: message.into(),
-            allow: None,
+            header: None,
         }
     }
 
@@ -62,11 +64,27 @@ impl Refusal {
         )
     }
 
+    /// The hook that says who asks failed. Its panic is for its developer.
+    pub(crate) fn broken_authorization() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the server failed to find out whose request this is",
+        )
+    }
+
     pub(crate) fn broken_body() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "the body of the request could not be read to its end",
         )
+    }
+
+    /// Whoever asks has to show other credentials, as the header says.
+    pub(crate) fn challenge(status: StatusCode, header: HeaderValue, message: String) -> Self {
+        Self {
+            header: Some((WWW_AUTHENTICATE, header)),
+            ..Self::new(status, message)
+        }
     }
 
     pub(crate) fn content_type(headers: &HeaderMap) -> Self {
@@ -83,13 +101,13 @@ impl Refusal {
         )
     }
 
-    pub(crate) fn denied(denied: Denied) -> Self {
-        match denied {
-            Denied::AmbiguousHost => Self::new(
+    pub(crate) fn barred(barred: Barred) -> Self {
+        match barred {
+            Barred::AmbiguousHost => Self::new(
                 StatusCode::BAD_REQUEST,
                 "the request has more than one Host header: send one",
             ),
-            Denied::Host(host) => Self::new(
+            Barred::Host(host) => Self::new(
                 StatusCode::FORBIDDEN,
                 format!(
                     "the host {} is not allowed: connect by a name that the server knows, \
@@ -97,11 +115,11 @@ impl Refusal {
                     quoted(&host)
                 ),
             ),
-            Denied::NoHost => Self::new(
+            Barred::NoHost => Self::new(
                 StatusCode::BAD_REQUEST,
                 "the request has no Host header: HTTP/1.1 requires one",
             ),
-            Denied::Origin(origin) => Self::new(
+            Barred::Origin(origin) => Self::new(
                 StatusCode::FORBIDDEN,
                 format!(
                     "the origin {} is not allowed: add it to the server's `allowed_origins`",
@@ -117,8 +135,16 @@ impl Refusal {
             quoted(method.as_str().as_bytes())
         );
         Self {
-            allow: Some(allowed(has_streams)),
+            header: Some((ALLOW, allowed(has_streams))),
             ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
+        }
+    }
+
+    /// It cannot be found out now who asks.
+    pub(crate) fn no_authorization(message: String) -> Self {
+        Self {
+            header: Some((RETRY_AFTER, HeaderValue::from_static("1"))),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
         }
     }
 
@@ -130,6 +156,13 @@ impl Refusal {
                 quoted(asked.as_bytes())
             ),
         )
+    }
+
+    pub(crate) fn slow_authorization(patience: Duration) -> Self {
+        Self::no_authorization(format!(
+            "the server did not find out within {patience:?} whose request this is: \
+             its `authorize_timeout`"
+        ))
     }
 
     pub(crate) fn slow_body(patience: Duration) -> Self {
@@ -151,16 +184,20 @@ impl Refusal {
 
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
         let message = serde_json::Value::from(self.message);
+        let code = match self.status.is_server_error() {
+            true => -32603,
+            false => -32600,
+        };
         let error = format!(
-            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":{message}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":{code},"message":{message}}}}}"#
         );
         let body = OutboundBody::Json(Bytes::from(error));
         let mut response = Response::new(AnswerBody::new(body, Duration::MAX));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
-        if let Some(allow) = self.allow {
-            headers.insert(ALLOW, allow);
+        if let Some((name, value)) = self.header {
+            headers.insert(name, value);
         }
         response
     }

@@ -4,6 +4,7 @@
 
 use std::future::{pending, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -30,7 +31,11 @@ pub(crate) struct Server<E, L = TcpListener> {
 pub(crate) trait Listener: Send {
     type Io: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
+    /// The next connection, and the address of its peer, if it has one.
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(Self::Io, Option<SocketAddr>)>>;
 }
 
 /// Tells a server to stop. Clones are the same handle.
@@ -118,8 +123,8 @@ async fn accept<E: Exchange, L: Listener>(
                 return Poll::Pending;
             }
             match ready!(listener.poll_accept(cx)) {
-                Ok(io) => {
-                    let (service, shutdown) = (service.clone(), shutdown.clone());
+                Ok((io, peer)) => {
+                    let (service, shutdown) = (service.for_peer(peer), shutdown.clone());
                     connections.spawn(async move { serve_io(io, service, &shutdown).await });
                 }
                 Err(error) if is_of_the_client(&error) => {}
@@ -166,12 +171,15 @@ fn is_of_the_client(error: &io::Error) -> bool {
 impl Listener for TcpListener {
     type Io = TcpStream;
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
-        let (socket, _) = ready!(Self::poll_accept(self, cx))?;
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(TcpStream, Option<SocketAddr>)>> {
+        let (socket, peer) = ready!(Self::poll_accept(self, cx))?;
         // Without it a token may wait for the acknowledgement of the one before it. A socket that
         // refuses is slower, not wrong.
         let _ = socket.set_nodelay(true);
-        Poll::Ready(Ok(socket))
+        Poll::Ready(Ok((socket, Some(peer))))
     }
 }
 

@@ -4,6 +4,7 @@
 //! Must not know what a message says, nor whose connection it came over.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
@@ -18,8 +19,10 @@ use http_body::Body;
 use super::super::{Accept, Exchange, Inbound, Outbound, OutboundBody};
 use super::accept::{accepted, is_json};
 use super::access::Access;
+use super::authorize::Authorization;
 use super::body::AnswerBody;
 use super::collect::collect;
+use super::cors::Cors;
 use super::refusal::{JSON, Refusal, allowed};
 use crate::limits::Limits;
 use crate::mcp::frame::{Head, Verb};
@@ -29,13 +32,19 @@ use crate::mcp::headers::{LAST_EVENT_ID, SESSION_ID};
 pub(crate) use hyper::service::Service as HyperService;
 
 /// Answers requests to one path, or to any, by one exchange. Clones share it.
-pub(crate) struct HttpService<E>(Arc<Shared<E>>);
+pub(crate) struct HttpService<E> {
+    shared: Arc<Shared<E>>,
+    /// Whose connection it is, if that is known.
+    peer: Option<SocketAddr>,
+}
 
 struct Shared<E> {
     exchange: E,
     /// `None` where somebody else has looked at the path.
     path: Option<Box<str>>,
     access: Access,
+    /// `None` if nobody is asked for credentials.
+    authorization: Option<Authorization>,
     limits: Limits,
 }
 
@@ -43,21 +52,42 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 
 impl<E: Exchange> HttpService<E> {
     /// `path` begins with a slash and is matched exactly; with none, every path is served.
-    pub(crate) fn new(exchange: E, path: Option<&str>, access: Access, limits: &Limits) -> Self {
-        Self(Arc::new(Shared {
-            exchange,
-            path: path.map(Into::into),
-            access,
-            limits: limits.clone(),
-        }))
+    pub(crate) fn new(
+        exchange: E,
+        path: Option<&str>,
+        access: Access,
+        authorization: Option<Authorization>,
+        limits: &Limits,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                exchange,
+                path: path.map(Into::into),
+                access,
+                authorization,
+                limits: limits.clone(),
+            }),
+            peer: None,
+        }
     }
 
     pub(crate) fn exchange(&self) -> &E {
-        &self.0.exchange
+        &self.shared.exchange
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.0.limits
+        &self.shared.limits
+    }
+
+    /// Refuses a request for a reason that its connection has.
+    pub(crate) fn refuse<B>(&self, request: &Request<B>, refusal: Refusal) -> Response<AnswerBody> {
+        let access = &self.shared.access;
+        let checked = access.check(request.uri(), request.version(), request.headers());
+        let mut response = refusal.into_response();
+        checked
+            .unwrap_or(Cors::Off)
+            .stamp(response.headers_mut(), request.method() != Method::POST);
+        response
     }
 
     /// Answers one request.
@@ -69,15 +99,16 @@ impl<E: Exchange> HttpService<E> {
         B: Body<Data: Buf>,
     {
         let (parts, body) = request.into_parts();
-        let version = parts.version;
+        let (version, is_post) = (parts.version, parts.method == Method::POST);
         let mut body = pin!(body);
-        let (mut response, is_read) = match self.admit(parts, body.as_mut()).await {
-            Ok(inbound) => {
-                let is_read = inbound.verb == Verb::Post;
-                let outbound = self.0.exchange.exchange(inbound).await;
-                (self.respond(outbound), is_read)
+        let access = &self.shared.access;
+        let (mut response, is_read) = match access.check(&parts.uri, version, &parts.headers) {
+            Err(barred) => (Refusal::barred(barred).into_response(), false),
+            Ok(cors) => {
+                let (mut response, is_read) = self.answer(&cors, parts, body.as_mut()).await;
+                cors.stamp(response.headers_mut(), !is_post);
+                (response, is_read)
             }
-            Err(refusal) => (refusal.into_response(), false),
         };
         // What is left of the body stands where the next request would begin.
         if !is_read && !body.is_end_stream() && version <= Version::HTTP_11 {
@@ -85,6 +116,31 @@ impl<E: Exchange> HttpService<E> {
             response.headers_mut().insert(CONNECTION, close);
         }
         response
+    }
+
+    /// Answers a request that may come from where it comes from; true if its body was read.
+    async fn answer<B>(
+        &self,
+        cors: &Cors,
+        parts: Parts,
+        body: Pin<&mut B>,
+    ) -> (Response<AnswerBody>, bool)
+    where
+        B: Body<Data: Buf>,
+    {
+        if parts.method == Method::OPTIONS
+            && let Some(preflight) = cors.preflight(&parts.headers)
+        {
+            return (preflight, false);
+        }
+        match self.admit(parts, body).await {
+            Ok(inbound) => {
+                let is_read = inbound.verb == Verb::Post;
+                let outbound = self.shared.exchange.exchange(inbound).await;
+                (self.respond(outbound), is_read)
+            }
+            Err(refusal) => (refusal.into_response(), false),
+        }
     }
 
     /// Checks a request in the order of what it costs to look, and reads its body.
@@ -95,18 +151,23 @@ impl<E: Exchange> HttpService<E> {
         let Shared {
             exchange,
             path,
-            access,
+            authorization,
             limits,
-        } = &*self.0;
+            ..
+        } = &*self.shared;
         let headers = &parts.headers;
         if let Some(path) = path
             && parts.uri.path() != &**path
         {
             return Err(Refusal::path(parts.uri.path(), path));
         }
-        access
-            .check(&parts.uri, parts.version, headers)
-            .map_err(Refusal::denied)?;
+        let principal = match authorization {
+            Some(authorization) => {
+                let patience = limits.authorize_timeout;
+                authorization.admit(&parts, self.peer, patience).await?
+            }
+            None => None,
+        };
         let resumes = || {
             let after = headers.get(LAST_EVENT_ID);
             after.is_some_and(|id| !id.as_bytes().trim_ascii().is_empty())
@@ -145,6 +206,7 @@ impl<E: Exchange> HttpService<E> {
         Ok(Inbound {
             verb,
             head,
+            principal,
             accept,
             body,
         })
@@ -171,13 +233,13 @@ impl<E: Exchange> HttpService<E> {
             headers.insert(HeaderName::from_static(SESSION_ID), value);
         }
         if outbound.status == 405 {
-            headers.insert(ALLOW, allowed(self.0.exchange.has_streams()));
+            headers.insert(ALLOW, allowed(self.shared.exchange.has_streams()));
         }
         if let Some(wait) = outbound.retry_after {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        let body = AnswerBody::new(outbound.body, self.0.limits.keep_alive_interval);
+        let body = AnswerBody::new(outbound.body, self.shared.limits.keep_alive_interval);
         let mut response = Response::new(body);
         *response.status_mut() =
             StatusCode::from_u16(outbound.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -186,17 +248,25 @@ impl<E: Exchange> HttpService<E> {
     }
 }
 
+impl<E> HttpService<E> {
+    /// The service for the connection of this peer.
+    pub(crate) fn for_peer(&self, peer: Option<SocketAddr>) -> Self {
+        let shared = self.shared.clone();
+        Self { shared, peer }
+    }
+}
+
 impl<E> Clone for HttpService<E> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        self.for_peer(self.peer)
     }
 }
 
 impl<E> fmt::Debug for HttpService<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpService")
-            .field("path", &self.0.path)
-            .field("access", &self.0.access)
+            .field("path", &self.shared.path)
+            .field("access", &self.shared.access)
             .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::super::{Exchange, Inbound, Outbound, OutboundBody, Source};
-use super::access::Access;
+use super::access::{Access, Check};
 use super::clock::from_now;
 use super::connection::serve_io;
 use super::server::Shutdown;
@@ -107,7 +107,7 @@ pub(super) fn streaming(source: ChannelSource, limits: &Limits) -> HttpService<i
 }
 
 pub(super) fn loopback() -> Access {
-    Access::new(Some(([127, 0, 0, 1], 8001).into()), &[], &[]).unwrap()
+    Access::new(Check::On, Some(([127, 0, 0, 1], 8001).into()), &[], &[]).unwrap()
 }
 
 pub(super) fn service<F>(limits: &Limits, answer: F) -> HttpService<Toy<F>>
@@ -127,7 +127,7 @@ where
     let (dropped, drops) = mpsc::unbounded_channel();
     let toy = Toy { answer, dropped };
     (
-        HttpService::new(toy, Some("/mcp"), loopback(), limits),
+        HttpService::new(toy, Some("/mcp"), loopback(), None, limits),
         drops,
     )
 }

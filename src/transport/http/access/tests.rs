@@ -2,15 +2,25 @@ use super::*;
 
 fn access(bind: &str, hosts: &[&str], origins: &[&str]) -> Access {
     let owned = |list: &[&str]| list.iter().map(|&s| s.to_owned()).collect::<Vec<_>>();
-    Access::new(Some(bind.parse().unwrap()), &owned(hosts), &owned(origins)).unwrap()
+    Access::new(
+        Check::On,
+        Some(bind.parse().unwrap()),
+        &owned(hosts),
+        &owned(origins),
+    )
+    .unwrap()
 }
 
-fn ask(access: &Access, headers: &[(http::HeaderName, &str)]) -> Result<(), Denied> {
+fn ask(access: &Access, headers: &[(http::HeaderName, &str)]) -> Result<(), Barred> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
-    access.check(&Uri::from_static("/mcp"), Version::HTTP_11, &map)
+    grant(access, &map).map(drop)
+}
+
+fn grant(access: &Access, headers: &HeaderMap) -> Result<Cors, Barred> {
+    access.check(&Uri::from_static("/mcp"), Version::HTTP_11, headers)
 }
 
 const LOOPBACK: &str = "127.0.0.1:8001";
@@ -69,7 +79,7 @@ fn a_loopback_bind_takes_loopback_names_and_the_allowed_hosts() {
     ] {
         let expected = match taken {
             true => Ok(()),
-            false => Err(Denied::Host(host.as_bytes().to_vec())),
+            false => Err(Barred::Host(host.as_bytes().to_vec())),
         };
         for bind in [LOOPBACK, "[::1]:8001", "127.3.2.1:0"] {
             let found = ask(&access(bind, &allowed, &[]), &[(HOST, host)]);
@@ -90,7 +100,7 @@ fn another_bind_checks_the_host_only_against_a_list() {
         let found = ask(&access(ANY, hosts, &[]), &[(HOST, host)]).is_ok();
         assert_eq!(found, taken, "{hosts:?}, Host `{host}`");
     }
-    let mounted = Access::new(None, &[], &[]).unwrap();
+    let mounted = Access::new(Check::On, None, &[], &[]).unwrap();
     assert_eq!(ask(&mounted, &[(HOST, "any.example")]), Ok(()));
 }
 
@@ -132,7 +142,7 @@ fn an_origin_is_checked_when_there_is_one() {
             );
             let expected = match taken {
                 true => Ok(()),
-                false => Err(Denied::Origin(origin.as_bytes().to_vec())),
+                false => Err(Barred::Origin(origin.as_bytes().to_vec())),
             };
             assert_eq!(found, expected, "Origin `{origin}` at {bind}");
         }
@@ -150,22 +160,22 @@ fn each_of_several_origins_must_be_allowed() {
             (ORIGIN, "http://evil.example"),
         ],
     );
-    assert_eq!(found, Err(Denied::Origin(b"http://evil.example".to_vec())));
+    assert_eq!(found, Err(Barred::Origin(b"http://evil.example".to_vec())));
 }
 
 #[test]
 fn a_host_is_named_exactly_once() {
     let access = access(LOOPBACK, &[], &[]);
-    assert_eq!(ask(&access, &[]), Err(Denied::NoHost));
+    assert_eq!(ask(&access, &[]), Err(Barred::NoHost));
     let twice = [(HOST, "localhost"), (HOST, "localhost")];
-    assert_eq!(ask(&access, &twice), Err(Denied::AmbiguousHost));
-    assert_eq!(ask(&Access::Open, &[]), Err(Denied::NoHost));
+    assert_eq!(ask(&access, &twice), Err(Barred::AmbiguousHost));
+    assert_eq!(ask(&Access::open(), &[]), Err(Barred::NoHost));
     let old = access.check(
         &Uri::from_static("/mcp"),
         Version::HTTP_10,
         &HeaderMap::new(),
     );
-    assert_eq!(old, Ok(()));
+    assert_eq!(old, Ok(Cors::NotAsked));
 }
 
 #[test]
@@ -174,13 +184,13 @@ fn an_absolute_target_outranks_the_header() {
     headers.insert(HOST, HeaderValue::from_static("localhost"));
     let evil = Uri::from_static("http://evil.example/mcp");
     let found = access(LOOPBACK, &[], &[]).check(&evil, Version::HTTP_11, &headers);
-    assert_eq!(found, Err(Denied::Host(b"evil.example".to_vec())));
+    assert_eq!(found, Err(Barred::Host(b"evil.example".to_vec())));
 }
 
 #[test]
 fn an_open_server_lets_everybody_ask() {
     let headers = [(HOST, "evil.example"), (ORIGIN, "null")];
-    assert_eq!(ask(&Access::Open, &headers), Ok(()));
+    assert_eq!(ask(&Access::open(), &headers), Ok(()));
 }
 
 #[test]
@@ -194,7 +204,7 @@ fn an_entry_that_could_never_match_is_refused() {
         "a:b",
         "a b",
     ] {
-        let found = Access::new(None, &[host.to_owned()], &[]);
+        let found = Access::new(Check::On, None, &[host.to_owned()], &[]);
         assert!(matches!(found, Err(Error::Config { .. })), "host `{host}`");
     }
     for origin in [
@@ -206,10 +216,101 @@ fn an_entry_that_could_never_match_is_refused() {
         "https://a/b",
         "https://*.a",
     ] {
-        let found = Access::new(None, &[], &[origin.to_owned()]);
+        let found = Access::new(Check::On, None, &[], &[origin.to_owned()]);
         assert!(
             matches!(found, Err(Error::Config { .. })),
             "origin `{origin}`"
         );
+    }
+}
+
+fn origin(origins: &[&str]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(HOST, HeaderValue::from_static("localhost"));
+    for origin in origins {
+        headers.append(ORIGIN, HeaderValue::from_str(origin).unwrap());
+    }
+    headers
+}
+
+// Covers R-1701.
+#[test]
+fn an_answer_is_for_the_page_that_is_allowed_and_alone() {
+    let granted = |origin: &'static str| Ok(Cors::Granted(HeaderValue::from_static(origin)));
+    let barred = |origin: &str| Err(Barred::Origin(origin.as_bytes().to_vec()));
+    let listed = &["https://app.example"][..];
+    let unchecked = |bind: &str, origins: &[&str]| {
+        let origins: Vec<_> = origins.iter().map(|&o| o.to_owned()).collect();
+        Access::new(Check::Off, Some(bind.parse().unwrap()), &[], &origins).unwrap()
+    };
+    for (case, access, sent, expected) in [
+        (
+            "no page",
+            access(LOOPBACK, &[], &[]),
+            &[][..],
+            Ok(Cors::NotAsked),
+        ),
+        (
+            "no page, listed",
+            access(ANY, &[], listed),
+            &[],
+            Ok(Cors::NotAsked),
+        ),
+        (
+            "no page, none listed",
+            access(ANY, &[], &[]),
+            &[],
+            Ok(Cors::Off),
+        ),
+        (
+            "local",
+            access(LOOPBACK, &[], listed),
+            &["http://localhost:5173"],
+            granted("http://localhost:5173"),
+        ),
+        (
+            "local, elsewhere",
+            access(ANY, &[], listed),
+            &["http://localhost:5173"],
+            barred("http://localhost:5173"),
+        ),
+        (
+            "as it was sent",
+            access(ANY, &[], &["https://APP.example:443/"]),
+            &["https://app.example:443"],
+            granted("https://app.example:443"),
+        ),
+        (
+            "two",
+            access(LOOPBACK, &[], listed),
+            &["http://localhost", "https://app.example"],
+            Ok(Cors::NotAsked),
+        ),
+        (
+            "unchecked, listed",
+            unchecked(ANY, listed),
+            &["https://app.example"],
+            granted("https://app.example"),
+        ),
+        (
+            "unchecked, local",
+            unchecked(LOOPBACK, &[]),
+            &["http://localhost"],
+            granted("http://localhost"),
+        ),
+        (
+            "unchecked, another",
+            unchecked(LOOPBACK, listed),
+            &["https://other.example"],
+            Ok(Cors::NotAsked),
+        ),
+        (
+            "open",
+            Access::open(),
+            &["http://localhost"],
+            Ok(Cors::NotAsked),
+        ),
+    ] {
+        assert_eq!(grant(&access, &origin(sent)), expected, "{case}");
     }
 }

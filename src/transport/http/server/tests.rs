@@ -54,7 +54,7 @@ async fn many_clients_are_served_at_once() {
         }
     }
     let access = super::super::toy::loopback();
-    let service = HttpService::new(Gated(gate), Some("/mcp"), access, &Limits::default());
+    let service = HttpService::new(Gated(gate), Some("/mcp"), access, None, &Limits::default());
     let running = start(service).await;
     let calls: Vec<_> = (0..20)
         .map(|i| {
@@ -298,11 +298,14 @@ impl Script {
 impl Listener for Script {
     type Io = DuplexStream;
 
-    fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<DuplexStream>> {
+    fn poll_accept(
+        &mut self,
+        _: &mut Context<'_>,
+    ) -> Poll<io::Result<(DuplexStream, Option<SocketAddr>)>> {
         match self.steps.pop_front() {
             Some(step) => {
                 let _ = self.accepts.send(now());
-                Poll::Ready(step)
+                Poll::Ready(step.map(|io| (io, None)))
             }
             None => Poll::Pending,
         }
@@ -391,10 +394,11 @@ async fn a_token_does_not_wait_for_the_one_before_it() {
     let mut near = TcpStream::connect(listener.local_addr().unwrap())
         .await
         .unwrap();
-    let mut far = poll_fn(|cx| Listener::poll_accept(&mut listener, cx))
+    let (mut far, peer) = poll_fn(|cx| Listener::poll_accept(&mut listener, cx))
         .await
         .unwrap();
     assert!(far.nodelay().unwrap());
+    assert_eq!(peer, near.local_addr().ok());
     far.write_all(b"x").await.unwrap();
     assert_eq!(near.read_u8().await.unwrap(), b'x');
 }

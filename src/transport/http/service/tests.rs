@@ -167,8 +167,14 @@ async fn a_refusal_says_what_to_do() {
             "`allowed_origins`",
         ),
         (
-            "path before host",
+            "host before path",
             host("x").replace("/mcp", "/other"),
+            403,
+            "allowed_hosts",
+        ),
+        (
+            "path before method",
+            post("{}").replace("POST /mcp", "PUT /other"),
             404,
             "`/other`",
         ),
@@ -438,7 +444,7 @@ impl Exchange for Silent {
 
 #[test]
 fn another_path_can_be_served() {
-    let service = HttpService::new(Silent, Some("/x"), loopback(), &Limits::default());
+    let service = HttpService::new(Silent, Some("/x"), loopback(), None, &Limits::default());
     assert!(format!("{service:?}").contains("\"/x\""));
     let request = Request::delete("/x").header("host", "localhost");
     let request = request.body(Full::<Bytes>::default()).unwrap();
@@ -448,7 +454,7 @@ fn another_path_can_be_served() {
 
 #[test]
 fn without_a_path_every_path_is_served() {
-    let service = HttpService::new(Silent, None, loopback(), &Limits::default());
+    let service = HttpService::new(Silent, None, loopback(), None, &Limits::default());
     for path in ["/", "/mcp", "/a/b?c"] {
         let request = Request::delete(path).header("host", "localhost");
         let request = request.body(Full::<Bytes>::default()).unwrap();

@@ -1,0 +1,10 @@
+//! In place of the guard in a build without HTTP: nobody is asked.
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Guard;
+
+impl Guard {
+    pub(super) fn admits_all(&self) -> bool {
+        true
+    }
+}
