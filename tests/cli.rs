@@ -8,8 +8,8 @@
     clippy::disallowed_methods
 )] // a test may fail loudly, and may look at the clock
 
-#[path = "cli/dev.rs"]
-mod dev;
+#[path = "cli/access.rs"]
+mod access;
 #[allow(dead_code)] // the tests of models use the rest
 #[path = "llm/endpoint.rs"]
 mod endpoint;

@@ -16,6 +16,8 @@ mod raw;
 #[path = "server/stated.rs"]
 mod stated;
 
+#[path = "server/authorization.rs"]
+mod authorization;
 #[path = "server/batches.rs"]
 mod batches;
 #[path = "server/bounds.rs"]
@@ -42,6 +44,8 @@ mod lifecycle;
 mod mounted;
 #[path = "server/pace.rs"]
 mod pace;
+#[path = "server/pages.rs"]
+mod pages;
 #[path = "server/replay.rs"]
 mod replay;
 #[path = "server/shutdown.rs"]

@@ -80,9 +80,12 @@ pub(crate) struct ConnectArgs {
     /// Which era of the protocol to speak
     #[arg(long, value_name = "ERA", default_value = "auto", value_parser = era())]
     pub(crate) era: Era,
-    /// A header for every request to every URL, such as 'Authorization: Bearer ...'; may be repeated
+    /// A header for every request to every URL, such as 'X-Tenant: a'; may be repeated
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
+    /// The environment variable that holds the bearer token for every URL
+    #[arg(long = "bearer-env", value_name = "VAR", value_parser = token)]
+    pub(crate) bearer: Option<Token>,
 }
 
 /// How a specialist is served.
@@ -92,8 +95,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) host: String,
     /// Serve the one client that started this process, over standard input and output
-    #[arg(long, conflicts_with_all = ["host", "port", "allow_hosts", "allow_origins"])]
+    #[arg(long, conflicts_with_all = ["host", "port", "bearer", "allow_hosts", "allow_origins"])]
     pub(crate) stdio: bool,
+    /// The environment variable that holds the bearer token that clients have to send
+    #[arg(long = "bearer-env", value_name = "VAR", value_parser = token)]
+    pub(crate) bearer: Option<Token>,
     /// A further name under which clients may ask for this server; may be repeated
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) allow_hosts: Vec<String>,
@@ -201,6 +207,29 @@ fn seconds(text: &str) -> Result<Duration, String> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() && seconds <= MAX_SECONDS => Ok(time),
         _ => Err(wrong()),
+    }
+}
+
+/// A token, out of the environment: what stands on a command line is there for all to read.
+#[derive(Clone)]
+pub(crate) struct Token(String);
+
+impl Token {
+    pub(crate) fn into_inner(self) -> String {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+fn token(variable: &str) -> Result<Token, String> {
+    match std::env::var(variable) {
+        Ok(token) if !token.trim().is_empty() => Ok(Token(token.trim().to_owned())),
+        _ => Err("the environment has no token of that name".to_owned()),
     }
 }
 

@@ -48,7 +48,7 @@ impl Unconnected {
         let advice = match cause(&error) {
             Some(Error::Http {
                 status: 401 | 403, ..
-            }) => "credentials with --header 'Authorization: Bearer ...'",
+            }) => "credentials, with --bearer-env VAR",
             Some(Error::Http {
                 status: 404 | 405, ..
             }) => "another path: many servers answer at /mcp",

@@ -21,10 +21,14 @@ pub(crate) async fn run(
     }
     // Before anybody is told that the server is there, so that a signal always finds it ready.
     let mut signals = Signals::listen().map_err(Failure::System)?;
-    let server = server
+    let mut server = server
         .allowed_hosts(args.allow_hosts)
-        .allowed_origins(args.allow_origins)
-        .build();
+        .allowed_origins(args.allow_origins);
+    let asks_nobody = args.bearer.is_none();
+    if let Some(token) = args.bearer {
+        server = server.bearer_token(token.into_inner());
+    }
+    let server = server.build();
     let address = match args.host.contains(':') && !args.host.starts_with('[') {
         true => format!("[{}]:{}", args.host, port),
         false => format!("{}:{}", args.host, port),
@@ -34,6 +38,11 @@ pub(crate) async fn run(
         .await
         .map_err(|e| Failure::serving(e, "another --port, or --port 0 for any that is free"))?;
     let _ = writeln!(io::stderr(), "listening on {}", bound.url());
+    if asks_nobody && !bound.local_addr().ip().to_canonical().is_loopback() {
+        let warning =
+            "warning: whoever reaches this address may call; --bearer-env asks for a token";
+        let _ = writeln!(io::stderr(), "{warning}");
+    }
     let handle = bound.handle();
     let mut serving = pin!(bound.serve());
     loop {

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use agent_hub_kit::{AgentHubClient, Era, HubEvent, Limits, StdioCommand, ToolRef};
 
-use crate::args::ConnectArgs;
+use crate::args::{ConnectArgs, Token};
 use crate::failure::{Failure, Unconnected};
 
 /// Where servers are and how they are asked.
 pub(crate) struct Targets {
     targets: Vec<Target>,
     headers: Vec<(String, String)>,
+    bearer: Option<Token>,
     connect_timeout: Option<Duration>,
     era: Era,
 }
@@ -54,15 +55,21 @@ impl Targets {
         let headers = connect.headers.iter().map(|line| header(line));
         let headers = headers.collect::<Result<Vec<_>, _>>()?;
         let is_http = |target: &Target| matches!(target.place, Place::Http(_));
-        if !headers.is_empty() && !targets.iter().any(is_http) {
+        let given = [
+            ("--header", !headers.is_empty()),
+            ("--bearer-env", connect.bearer.is_some()),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        if let Some((option, _)) = given.filter(|_| !targets.iter().any(is_http)) {
             return Err(Failure::usage(
-                "a --header is given, and no URL to send it to",
+                format!("{option} is given, and no URL to send it to"),
                 "",
             ));
         }
         Ok(Self {
             targets,
             headers,
+            bearer: connect.bearer,
             connect_timeout: connect.connect_timeout,
             era: connect.era,
         })
@@ -103,6 +110,9 @@ impl Targets {
                 }
                 for (name, value) in &self.headers {
                     connecting = connecting.header(name, value);
+                }
+                if let Some(token) = self.bearer.clone() {
+                    connecting = connecting.bearer_token(token.into_inner());
                 }
                 connecting.into_future()
             }
@@ -289,6 +299,7 @@ mod tests {
             connect_timeout: None,
             era: Era::Auto,
             headers: words(headers),
+            bearer: None,
         };
         let targets = Targets::new(&words(list), connect).ok()?;
         Some(targets.names().map(str::to_owned).collect())

@@ -105,3 +105,89 @@ fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
 
 /// So that looking for what is there already stays cheap. No page sends as many.
 const MAX_NAMES_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(fields: &[(&HeaderName, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            headers.append(*name, value);
+        }
+        headers
+    }
+
+    fn granted() -> Cors {
+        Cors::Granted(HeaderValue::from_static("https://app.example"))
+    }
+
+    #[test]
+    fn all_headers_of_the_protocol_are_allowed_and_those_asked_for() {
+        let own = REQUEST_HEADERS;
+        for (asked, more) in [
+            (&[][..], ""),
+            (&["content-type,mcp-name"][..], ""),
+            (
+                &["Mcp-Param-Region, MCP-Param-Dry"][..],
+                ", mcp-param-region, mcp-param-dry",
+            ),
+            (&["x-a", " X-B ,x-a,accept"][..], ", x-a, x-b"),
+            (&["*", "a b,", ",,x-c"][..], ", *, x-c"),
+            (&["x-\u{e9}, x-d"][..], ""),
+        ] {
+            let fields: Vec<_> = asked
+                .iter()
+                .map(|names| (&ACCESS_CONTROL_REQUEST_HEADERS, *names))
+                .collect();
+            let allowed = allowed_headers(&head(&fields));
+            assert_eq!(allowed, format!("{own}{more}"), "{asked:?}");
+        }
+        let many: Vec<_> = (0..10_000).map(|n| format!("x-{n}")).collect();
+        let allowed = allowed_headers(&head(&[(&ACCESS_CONTROL_REQUEST_HEADERS, &many.join(","))]));
+        assert!(allowed.len() < MAX_NAMES_BYTES + 20, "{}", allowed.len());
+    }
+
+    #[test]
+    fn only_a_page_that_may_is_answered_beforehand() {
+        for cors in [Cors::NotAsked, Cors::Off] {
+            assert!(cors.preflight(&HeaderMap::new()).is_none(), "{cors:?}");
+        }
+        for (asked, allows) in [
+            (&[][..], None),
+            (&[(&REQUEST_PRIVATE_NETWORK, "true")], Some("true")),
+        ] {
+            let answer = granted().preflight(&head(asked)).unwrap();
+            assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+            let allow = answer.headers().get(ALLOW_PRIVATE_NETWORK);
+            assert_eq!(allow.and_then(|v| v.to_str().ok()), allows, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_cache_may_keep_says_that_it_depends_on_the_page() {
+        for (cors, is_cacheable, origin, vary) in [
+            (granted(), true, true, true),
+            (granted(), false, true, true),
+            (Cors::NotAsked, true, false, true),
+            (Cors::NotAsked, false, false, false),
+            (Cors::Off, true, false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            cors.stamp(&mut headers, is_cacheable);
+            let case = format!("{cors:?}, {is_cacheable}");
+            assert_eq!(
+                headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN),
+                origin,
+                "{case}"
+            );
+            assert_eq!(
+                headers.contains_key(ACCESS_CONTROL_EXPOSE_HEADERS),
+                origin,
+                "{case}"
+            );
+            assert_eq!(headers.contains_key(VARY), vary, "{case}");
+        }
+    }
+}

@@ -421,6 +421,7 @@ async fn a_refusal_over_http_2_has_no_connection_header() {
     let (service, _) = echo(&Limits::default());
     for (version, closes) in [(Version::HTTP_2, false), (Version::HTTP_11, true)] {
         let request = Request::post("/other")
+            .header("host", "localhost")
             .version(version)
             .body(Full::new(Bytes::from_static(b"{}")))
             .unwrap();
