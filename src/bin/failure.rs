@@ -48,7 +48,7 @@ impl Unconnected {
         let advice = match cause(&error) {
             Some(Error::Http {
                 status: 401 | 403, ..
-            }) => "credentials, with --bearer-env VAR",
+            }) => "credentials, with --bearer-env VAR or with --header",
             Some(Error::Http {
                 status: 404 | 405, ..
             }) => "another path: many servers answer at /mcp",
