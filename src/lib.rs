@@ -95,7 +95,7 @@
         feature = "llm",
         feature = "testing"
     )),
-    allow(dead_code, unused_imports)
+    allow(dead_code, unreachable_pub, unused_imports)
 )]
 
 #[cfg(feature = "client")]
