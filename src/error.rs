@@ -65,6 +65,15 @@ pub enum Error {
         /// Every server that failed, by name.
         failures: Arc<[(String, Self)]>,
     },
+    /// The [header provider](crate::ConnectHttp::header_provider) of a server failed, or gave what
+    /// cannot be sent. Whether it may succeed later is not known.
+    #[non_exhaustive]
+    HeaderProvider {
+        /// For which server.
+        place: Place,
+        /// What it said.
+        source: Source,
+    },
     /// The server answered with an HTTP status that carries no JSON-RPC answer.
     #[non_exhaustive]
     Http {
@@ -272,6 +281,13 @@ impl Error {
         }
     }
 
+    pub(crate) fn header_provider(source: Source) -> Self {
+        Self::HeaderProvider {
+            place: Place::default(),
+            source,
+        }
+    }
+
     pub(crate) fn limit(what: &'static str, max: usize) -> Self {
         Self::Limit {
             place: Place::default(),
@@ -383,6 +399,7 @@ impl Error {
         match self {
             Self::Cancelled { place }
             | Self::Closed { place, .. }
+            | Self::HeaderProvider { place, .. }
             | Self::Http { place, .. }
             | Self::Limit { place, .. }
             | Self::Protocol { place, .. }
@@ -398,6 +415,7 @@ impl Error {
         match self {
             Self::Cancelled { place }
             | Self::Closed { place, .. }
+            | Self::HeaderProvider { place, .. }
             | Self::Http { place, .. }
             | Self::Limit { place, .. }
             | Self::Protocol { place, .. }
@@ -467,6 +485,7 @@ impl fmt::Display for Error {
                     names.join(", ")
                 )
             }
+            Self::HeaderProvider { place, .. } => write!(f, "{place}the header provider failed"),
             Self::Http {
                 place,
                 status,
@@ -529,7 +548,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Connect { source, .. } => Some(&**source),
-            Self::Model { source } => Some(&**source),
+            Self::HeaderProvider { source, .. } | Self::Model { source } => Some(&**source),
             Self::Transport { source, .. } => source.as_deref().map(|s| s as _),
             Self::ConnectMany { failures } => failures.first().map(|(_, e)| e as _),
             _ => None,

@@ -80,8 +80,7 @@
 //!
 //! # Out of scope
 //!
-//! Of MCP only tools: no resources, prompts, sampling or elicitation. No HTTP/2, no WebSocket. Not
-//! here yet: TLS for servers.
+//! Of MCP only tools: no resources, prompts, sampling or elicitation. No HTTP/2, no WebSocket.
 
 // The lower floors serve both roles and every link. A build with fewer of them leaves parts unused,
 // which the build with all of them would tell.
@@ -131,7 +130,7 @@ pub use client::{
     ServerChange, ServerState, ServerStatus, ToolRef,
 };
 #[cfg(all(feature = "client", feature = "http"))]
-pub use client::{ConnectAllHttp, ConnectHttp};
+pub use client::{ConnectAllHttp, ConnectHttp, HeaderRequest};
 pub use error::{Error, Place, Result, Source};
 pub use event::{
     Content, ContentRef, DataUri, ENVELOPE_VERSION, EnvelopeRef, EventKind, IntoNode, Node,
@@ -165,6 +164,8 @@ pub use server::{
 pub use transport::http::authorize::{Denied, RequestHead};
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub use transport::stdio::StdioCommand;
+#[cfg(feature = "tls")]
+pub use transport::tls::{RootCertificates, ServerTls};
 
 #[cfg(all(
     doctest,

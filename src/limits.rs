@@ -54,6 +54,9 @@ pub struct Limits {
     pub max_queued_events: usize,
     /// The same in bytes. Default 4 MiB.
     pub max_queued_bytes: usize,
+    /// How long a [header provider](crate::ConnectHttp::header_provider) may take for the headers of
+    /// one request. Default 10 s, which is within what a server waits for most clients.
+    pub header_provider_timeout: Duration,
     /// Redirects to the same origin that one request follows. Default 5.
     pub max_redirects: usize,
     /// Idle HTTP connections kept for one server. Default 16.
@@ -138,9 +141,9 @@ pub struct Limits {
     /// From accepting a connection, or the first byte of a later request, to the end of that
     /// request's head. Default 10 s.
     pub header_read_timeout: Duration,
-    /// How long [`authorize`](crate::McpServerBuilder::authorize) may take to say whose a request is.
-    /// Then the request is refused with status 503. Default 10 s.
-    pub authorize_timeout: Duration,
+    /// From accepting a connection to the end of the TLS handshake, on a server that speaks TLS; the
+    /// request's head has its own time after that. Default 10 s.
+    pub tls_handshake_timeout: Duration,
     /// How long a request's body may pause. Default 30 s.
     pub body_read_timeout: Duration,
     /// How long a connection may sit idle between requests. Default 75 s.
@@ -171,6 +174,7 @@ impl Default for Limits {
             max_param_header_bytes: 16 * KIB,
             max_queued_events: 4_096,
             max_queued_bytes: 4 * MIB,
+            header_provider_timeout: Duration::from_secs(10),
             max_redirects: 5,
             max_idle_connections: 16,
             pool_idle_timeout: Duration::from_secs(60),
@@ -200,7 +204,7 @@ impl Default for Limits {
             replay_retry: Duration::from_secs(1),
             max_connections: 10_000,
             header_read_timeout: Duration::from_secs(10),
-            authorize_timeout: Duration::from_secs(10),
+            tls_handshake_timeout: Duration::from_secs(10),
             body_read_timeout: Duration::from_secs(30),
             idle_connection_timeout: Duration::from_secs(75),
             stalled_reader_timeout: Duration::from_secs(5 * 60),

@@ -8,6 +8,7 @@ use super::events::{HubEvent, Observe, Observer};
 use super::hub::AgentHubClient;
 use crate::limits::Limits;
 use crate::mcp::types::Implementation;
+use crate::transport::tls::Trust;
 
 /// Puts an [`AgentHubClient`] together.
 #[must_use = "a builder does nothing until it is built"]
@@ -15,6 +16,7 @@ pub struct AgentHubClientBuilder {
     pub(super) client: Implementation,
     pub(super) limits: Limits,
     pub(super) follows_list_changes: bool,
+    pub(super) trust: Trust,
     inline: Option<Arc<Observe>>,
     aside: Option<Arc<ObserveAside>>,
 }
@@ -29,6 +31,7 @@ impl AgentHubClientBuilder {
             client,
             limits: Limits::default(),
             follows_list_changes: true,
+            trust: Trust::default(),
             inline: None,
             aside: None,
         }

@@ -226,7 +226,7 @@ impl Connection {
     /// What a peer must not make us show.
     fn secrets<'a>(&'a self, session: &'a ClientSession) -> Secrets<'a> {
         Secrets {
-            configured: self.link.secrets(),
+            of_link: self.link.secrets(),
             session: session.last_session(),
         }
     }

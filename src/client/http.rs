@@ -1,23 +1,27 @@
 //! Connecting servers over Streamable HTTP.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
 use super::connect::{Candidate, OnError, Policy};
+use super::header_provider::{HeaderProvider, HeaderRequest, header};
 use super::hub::AgentHubClient;
 use super::registry::ToolRef;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::mcp::version::Era;
-use crate::transport::http::client::HttpLink;
+use crate::transport::http::client::{HttpConfig, HttpLink};
 use crate::transport::{BoxFuture, Link};
 
 impl AgentHubClient {
     /// Connects a server by its URL, which is used as it is written, and gives its tools. `https`
     /// needs the feature `tls` and trusts whom the system trusts, or, where the environment variable
-    /// `SSL_CERT_FILE` names one, the roots in that file.
+    /// `SSL_CERT_FILE` names one, the roots in that file; and those that the hub was given by
+    /// `AgentHubClientBuilder::extra_roots`.
     ///
     /// ```no_run
     /// # async fn f(hub: agent_hub_kit::AgentHubClient) -> agent_hub_kit::Result<()> {
@@ -140,6 +144,58 @@ impl ConnectHttp {
         self
     }
 
+    /// Has code of yours make headers for each request to this server: a POST, the stream that tells
+    /// of changes, the goodbye. They take the place of [`header`](Self::header)s of the same name,
+    /// are sent to no other origin, and are never shown in errors or logs. Given again, the last one
+    /// counts.
+    ///
+    /// When the server answers 401, the provider is asked once more, with
+    /// [`is_refused`](HeaderRequest::is_refused), and the request is sent once more: it was not run.
+    /// A call whose events have begun to come is never sent again. Calls that run at once ask at
+    /// once, so what a provider renews it should renew for all of them, behind a lock.
+    ///
+    /// It has [`Limits::header_provider_timeout`]; after that the request fails with
+    /// [`Error::Timeout`]. A provider that fails, panics, or gives what cannot be sent, fails it with
+    /// [`Error::HeaderProvider`]. Either way nothing was sent, and other calls go on.
+    ///
+    /// ```no_run
+    /// # async fn fetch_token() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// # async fn f(hub: agent_hub_kit::AgentHubClient) -> agent_hub_kit::Result<()> {
+    /// use std::sync::Arc;
+    /// use tokio::sync::Mutex;
+    ///
+    /// let token = Arc::new(Mutex::new(None::<String>));
+    /// hub.connect_http("weather", "https://weather.example/mcp")
+    ///     .header_provider(move |request| {
+    ///         let token = token.clone();
+    ///         async move {
+    ///             let mut token = token.lock().await;
+    ///             if token.is_none() || request.is_refused() {
+    ///                 *token = Some(fetch_token().await?);
+    ///             }
+    ///             let token = token.as_deref().unwrap_or_default();
+    ///             Ok([("authorization", format!("Bearer {token}"))])
+    ///         }
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// The provider's future is dropped when the call that it is for is.
+    pub fn header_provider<F, Fut, H, N, V>(mut self, provide: F) -> Self
+    where
+        F: Fn(HeaderRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+        H: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: AsRef<str>,
+    {
+        self.options.provider = Some(HeaderProvider::new(provide));
+        self
+    }
+
     /// The longest that connecting may take as a whole. Default
     /// [`Limits::connect_timeout`].
     pub fn connect_timeout(mut self, after: Duration) -> Self {
@@ -193,6 +249,36 @@ impl ConnectAllHttp {
         self
     }
 
+    /// As [`ConnectHttp::header_provider`], one provider for all of these servers:
+    /// [`HeaderRequest::server`] tells which one it is asked for.
+    ///
+    /// ```no_run
+    /// # async fn f(hub: agent_hub_kit::AgentHubClient) -> agent_hub_kit::Result<()> {
+    /// let tools = hub
+    ///     .connect_all_http([
+    ///         ("weather", "https://weather.example/mcp"),
+    ///         ("search", "https://search.example/mcp"),
+    ///     ])
+    ///     .header_provider(async |request| {
+    ///         let token = std::env::var(format!("{}_TOKEN", request.server().to_uppercase()))?;
+    ///         Ok([("authorization", format!("Bearer {token}"))])
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn header_provider<F, Fut, H, N, V>(mut self, provide: F) -> Self
+    where
+        F: Fn(HeaderRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+        H: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: AsRef<str>,
+    {
+        self.options.provider = Some(HeaderProvider::new(provide));
+        self
+    }
+
     /// The longest that connecting one server, and so all of them, may take. Default
     /// [`Limits::connect_timeout`].
     pub fn connect_timeout(mut self, after: Duration) -> Self {
@@ -226,6 +312,7 @@ impl ConnectAllHttp {
 struct Options {
     hub: AgentHubClient,
     headers: Vec<(HeaderName, HeaderValue)>,
+    provider: Option<HeaderProvider>,
     fault: Option<Error>,
     limits: Limits,
     probe: Option<Duration>,
@@ -238,6 +325,7 @@ impl Options {
         Self {
             hub: hub.clone(),
             headers: Vec::new(),
+            provider: None,
             fault: None,
             limits: hub.shared().limits().clone(),
             probe: None,
@@ -247,23 +335,15 @@ impl Options {
     }
 
     fn header(&mut self, name: &str, value: &str) {
-        match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            (Ok(name), Ok(mut value)) => {
-                value.set_sensitive(true);
-                self.headers.push((name, value));
-            }
-            (Err(_), _) => self.fail(format!("{name:?} is no header name")),
-            (_, Err(_)) => self.fail(format!("the value of the header `{name}` cannot be sent")),
+        match header(name, value) {
+            Ok(header) => self.headers.push(header),
+            Err(fault) => drop(self.fault.get_or_insert(fault)),
         }
     }
 
     fn bearer_token(&mut self, token: &str) {
         self.headers.retain(|(name, _)| name != AUTHORIZATION);
         self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}"));
-    }
-
-    fn fail(&mut self, fault: String) {
-        self.fault.get_or_insert_with(|| Error::config(fault));
     }
 
     /// # Errors
@@ -276,10 +356,16 @@ impl Options {
     }
 
     fn candidate(&self, name: String, url: &str) -> Candidate {
-        let link = HttpLink::new(url, self.headers.iter().cloned(), &self.limits);
+        let name: Arc<str> = name.into();
+        let config = HttpConfig {
+            headers: self.headers.clone(),
+            provide: self.provider.as_ref().map(|provider| provider.of(&name)),
+            trust: self.hub.shared().trust.clone(),
+        };
+        let link = HttpLink::new(url, config, &self.limits);
         let probe = self.probe;
         Candidate {
-            name: name.into(),
+            name,
             target: HttpLink::target_of(url).into(),
             link: Box::pin(async move {
                 let link = link?;

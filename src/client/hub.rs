@@ -24,6 +24,7 @@ use crate::limits::Limits;
 use crate::mcp::types::{Implementation, ToolDescription};
 use crate::session::client::Asker;
 use crate::transport::BoxFuture;
+use crate::transport::tls::Trust;
 use crate::wire::jsonrpc::RawJson;
 
 /// Many MCP servers as one: finds their tools, calls them by name, streams what they say.
@@ -66,6 +67,7 @@ pub(crate) struct Hub {
     limits: Limits,
     pub(super) observer: Observer,
     pub(super) follows_list_changes: bool,
+    pub(super) trust: Trust,
     registry: Mutex<Registry>,
     /// Outlives the connections, so that a server is not asked each time.
     known: Mutex<Known>,
@@ -197,6 +199,7 @@ impl AgentHubClient {
             client,
             limits,
             follows_list_changes,
+            trust,
             ..
         } = builder;
         let registry = Mutex::new(Registry::default());
@@ -206,6 +209,7 @@ impl AgentHubClient {
             limits,
             observer,
             follows_list_changes,
+            trust,
             registry,
             known,
             calls: AtomicU64::new(1),

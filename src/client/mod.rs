@@ -13,6 +13,8 @@ mod event_queue;
 mod events;
 mod follow;
 #[cfg(feature = "http")]
+mod header_provider;
+#[cfg(feature = "http")]
 mod http;
 mod hub;
 mod inbox;
@@ -27,6 +29,8 @@ mod status;
 #[cfg(feature = "stdio")]
 mod stdio;
 mod suggest;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use call::CallStream;
 pub use call_tool::{CallTool, CallTyped};
@@ -35,6 +39,8 @@ pub use connect::OnError;
 #[cfg(feature = "testing")]
 pub(crate) use connect::{Candidate, Policy};
 pub use events::{HubEvent, ServerChange};
+#[cfg(feature = "http")]
+pub use header_provider::HeaderRequest;
 #[cfg(feature = "http")]
 pub use http::{ConnectAllHttp, ConnectHttp};
 pub use hub::AgentHubClient;

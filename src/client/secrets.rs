@@ -3,16 +3,16 @@
 //! Owns what must not be shown; must not know how it is sent.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::event::StreamEvent;
 use crate::mcp::frame::SessionId;
 
 /// What is sent to one server and is nobody else's business.
-#[derive(Clone, Copy)]
 pub(super) struct Secrets<'a> {
     /// Of the link: credentials in headers and in the URL.
-    pub(super) configured: &'a [Box<str>],
+    pub(super) of_link: Arc<[Arc<str>]>,
     pub(super) session: Option<&'a SessionId>,
 }
 
@@ -21,10 +21,10 @@ impl Secrets<'_> {
     pub(super) fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         /// A shorter value is no secret, and is part of many words.
         const MIN_BYTES: usize = 8;
-        let configured = self.configured.iter().map(|secret| &**secret);
+        let of_link = self.of_link.iter().map(|secret| &**secret);
         let session = self.session.map(SessionId::as_str);
         let mut shown = Cow::Borrowed(text);
-        for secret in configured.chain(session) {
+        for secret in of_link.chain(session) {
             if secret.len() >= MIN_BYTES && shown.contains(secret) {
                 shown = Cow::Owned(shown.replace(secret, "[hidden]"));
             }
@@ -53,10 +53,10 @@ mod tests {
 
     #[test]
     fn each_secret_is_hidden_wherever_it_stands() {
-        let configured = ["Bearer t0ken-t0ken", "t0ken-t0ken", "red"].map(Box::from);
+        let of_link = ["Bearer t0ken-t0ken", "t0ken-t0ken", "red"].map(Arc::from);
         let session = SessionId::parse("s3ss10n-1").unwrap();
         let secrets = Secrets {
-            configured: &configured,
+            of_link: of_link.into(),
             session: Some(&session),
         };
         let table = [

@@ -9,6 +9,8 @@ mod openai;
 mod request;
 mod stream;
 mod think;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use blocking::ChatSink;
 pub use dummy::DummyLlm;

@@ -28,6 +28,7 @@ use super::stream::{ChatChunk, ChatStream, Llm};
 use crate::error::{Error, Place, Result};
 use crate::limits::Limits;
 use crate::transport::http::post::{HttpPost, Posted};
+use crate::transport::tls::Trust;
 use crate::transport::{BoxFuture, Media, Messages};
 
 /// A model behind an endpoint that speaks as OpenAI's `/v1/chat/completions`: that of llama.cpp,
@@ -94,6 +95,7 @@ pub struct OpenAiLlmBuilder {
     key: Key,
     headers: Vec<(HeaderName, HeaderValue)>,
     limits: Limits,
+    pub(super) trust: Trust,
     idle_timeout: Duration,
     fault: Option<Error>,
 }
@@ -109,6 +111,7 @@ impl OpenAiLlm {
             key: Key::Missing,
             headers: Vec::new(),
             limits: Limits::default(),
+            trust: Trust::default(),
             idle_timeout: Duration::from_secs(10 * 60),
             fault: None,
         }
@@ -235,7 +238,7 @@ impl OpenAiLlmBuilder {
             return Err(fault);
         }
         let url = completions(&self.base_url);
-        let post = HttpPost::new(&url, self.headers, &self.limits)?;
+        let post = HttpPost::new(&url, self.headers, &self.trust, &self.limits)?;
         Ok(OpenAiLlm(Arc::new(Shared {
             place: Place::new(&post.target().into(), None),
             post,
@@ -305,8 +308,8 @@ impl Shared {
     fn hide(&self, text: &str) -> String {
         /// A shorter value is no secret, and is part of many words.
         const MIN_BYTES: usize = 8;
-        let secrets = self.post.secrets().iter();
-        let secrets = secrets.filter(|secret| secret.len() >= MIN_BYTES);
+        let secrets = self.post.secrets();
+        let secrets = secrets.iter().filter(|secret| secret.len() >= MIN_BYTES);
         secrets.fold(text.to_owned(), |text, secret| {
             text.replace(&**secret, "[hidden]")
         })

@@ -25,6 +25,7 @@ use crate::mcp::tool::Tool;
 use crate::mcp::types::CacheScope;
 use crate::mcp::types::Implementation;
 use crate::session::server::ServerFacts;
+use crate::transport::tls::ServerTls;
 use crate::wire::jsonrpc::RawJson;
 
 /// A server: tools, and what it says of itself. Cheap to clone; clones are the same server.
@@ -70,7 +71,7 @@ pub(super) struct Settings {
     pub(super) check_access: bool,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
-    pub(super) guard: Guard,
+    pub(super) tls: Option<ServerTls>,
     /// What is wrong with the server, told when it is to serve.
     pub(super) fault: Option<Error>,
 }
@@ -86,7 +87,7 @@ pub struct McpServerBuilder {
     cache_scope: Option<CacheScope>,
     cancel_on_disconnect: bool,
     sse_replay: bool,
-    settings: Settings,
+    pub(super) settings: Settings,
 }
 
 impl McpServer {
@@ -116,7 +117,7 @@ impl McpServer {
                 check_access: true,
                 allowed_hosts: Vec::new(),
                 allowed_origins: Vec::new(),
-                guard: Guard::default(),
+                tls: None,
                 fault: None,
             },
         }

@@ -18,6 +18,7 @@ use crate::transport::http::access::{Access, Check};
 use crate::transport::http::authorize::Authorization;
 use crate::transport::http::server::{Server, Shutdown, Stage};
 use crate::transport::http::service::HttpService;
+use crate::transport::tls::ServerTls;
 
 impl McpServer {
     /// Binds an address, so that the port is known before anything is served. Port 0 takes any
@@ -82,10 +83,12 @@ impl McpServer {
             .local_addr()
             .map_err(|e| Error::transport_by("the listener has no address", e))?;
         let access = self.access(Some(local_addr))?;
-        let authorization = self.settings.guard.authorization()?;
-        let url = format!("http://{local_addr}{}", self.settings.path);
+        let tls = self.settings.tls.clone();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{local_addr}{}", self.settings.path);
         Ok(Bound {
-            service: self.service(Some(&self.settings.path), access, authorization),
+            tls,
+            service: self.service(Some(&self.settings.path), access),
             listener,
             local_addr,
             url,
@@ -129,6 +132,7 @@ pub struct Bound {
     listener: TcpListener,
     local_addr: SocketAddr,
     url: String,
+    tls: Option<ServerTls>,
     shutdown: Shutdown,
 }
 
@@ -161,7 +165,7 @@ impl Bound {
         let host = EndsCalls(self.service.exchange().clone());
         let draining = self.shutdown.reached(Stage::Draining);
         let ending = self.shutdown.reached(Stage::Ending);
-        let server = Server::new(self.listener, self.service, self.shutdown);
+        let server = Server::new(self.listener, self.service, self.shutdown).secured(self.tls);
         let mut running = pin!(server.run());
         let mut expiring = pin!(host.0.expire_sessions());
         let mut ending = pin!(async {

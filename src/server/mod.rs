@@ -32,6 +32,8 @@ mod schema;
 mod stdio;
 mod streamer;
 mod subscription;
+#[cfg(feature = "tls")]
+mod tls;
 mod work;
 
 pub use builder::{McpServer, McpServerBuilder, RawArgs};

@@ -10,10 +10,16 @@ pub(crate) mod http;
 pub(crate) mod stdio;
 #[cfg(feature = "stdio")]
 pub(crate) mod stream;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+pub(crate) mod tls;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -67,9 +73,10 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Credentials that are sent and must never be shown, also where the peer quotes them.
-    fn secrets(&self) -> &[Box<str>] {
-        &[]
+    /// Credentials that are sent, or were lately, and must never be shown, also where the peer quotes
+    /// them.
+    fn secrets(&self) -> Arc<[Arc<str>]> {
+        Arc::default()
     }
 }
 
@@ -223,7 +230,7 @@ pub(crate) trait Exchange: Send + Sync + 'static {
     fn exchange(&self, inbound: Inbound) -> impl Future<Output = Outbound> + Send;
 }
 
-impl<E: Exchange> Exchange for std::sync::Arc<E> {
+impl<E: Exchange> Exchange for Arc<E> {
     fn has_streams(&self) -> bool {
         (**self).has_streams()
     }

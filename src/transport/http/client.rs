@@ -17,29 +17,37 @@ use http_body_util::Full;
 use super::connect::{Connector, Io, dial};
 use super::endpoint::{Endpoint, shown};
 use super::peer::{HttpPeer, check_headers, media_type};
+use super::provider::Provide;
 use super::reply::{Body, BodyMessages};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::mcp::frame::{Frame, SessionId, Verb};
 use crate::mcp::headers::{SESSION_ID, writes};
+use crate::transport::tls::Trust;
 use crate::transport::{BoxFuture, Link, Media, Reply, ReplyHead, Sent};
 
 /// A link to one Streamable HTTP endpoint.
 pub(crate) struct HttpLink(Arc<HttpPeer>);
+
+/// What a link is told beside its URL.
+#[derive(Clone, Default)]
+pub(crate) struct HttpConfig {
+    /// Sent with every request.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Makes further ones for each request.
+    pub(crate) provide: Option<Arc<Provide>>,
+    pub(crate) trust: Trust,
+}
 
 impl HttpLink {
     /// A link to `url`, which is used as it is, slash and query included. Nothing is sent yet.
     ///
     /// # Errors
     /// [`Error::Config`] for a URL or a header that cannot work.
-    pub(crate) fn new(
-        url: &str,
-        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
-        limits: &Limits,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(url: &str, config: HttpConfig, limits: &Limits) -> Result<Self, Error> {
         let endpoint = Endpoint::parse(url)?;
-        let connector = Connector::tcp(&endpoint.origin, limits);
-        Self::over(endpoint, connector, headers, limits)
+        let connector = Connector::tcp(&endpoint.origin, &config.trust, limits);
+        Self::over(endpoint, connector, config, limits)
     }
 
     /// A link whose connections come from `connect` instead of the network, to the path `/mcp`.
@@ -49,7 +57,8 @@ impl HttpLink {
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::parse("http://localhost/mcp")?;
         let connect = move || connect().map(|io| Box::new(io) as Box<dyn Io>);
-        Self::over(endpoint, Connector::InMemory(Box::new(connect)), [], limits)
+        let connector = Connector::InMemory(Box::new(connect));
+        Self::over(endpoint, connector, HttpConfig::default(), limits)
     }
 
     /// # Errors
@@ -57,7 +66,7 @@ impl HttpLink {
     pub(crate) fn check_headers<'a>(
         names: impl IntoIterator<Item = &'a HeaderName>,
     ) -> Result<(), Error> {
-        check_headers(names, |name| writes(name.as_str()))
+        check_headers(names, is_written)
     }
 
     /// Where a URL leads, for people, also if it cannot be used: never holds credentials.
@@ -83,12 +92,17 @@ impl HttpLink {
     fn over(
         endpoint: Endpoint,
         connector: Connector,
-        configured: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+        config: HttpConfig,
         limits: &Limits,
     ) -> Result<Self, Error> {
-        let configured: Vec<_> = configured.into_iter().collect();
-        Self::check_headers(configured.iter().map(|(name, _)| name))?;
-        let peer = HttpPeer::new(endpoint, connector, configured, limits);
+        let HttpConfig {
+            headers, provide, ..
+        } = config;
+        Self::check_headers(headers.iter().map(|(name, _)| name))?;
+        let mut peer = HttpPeer::new(endpoint, connector, headers, limits);
+        if let Some(provide) = provide {
+            peer = peer.asking(provide, is_written, limits);
+        }
         Ok(Self(Arc::new(peer)))
     }
 }
@@ -119,8 +133,8 @@ impl Link for HttpLink {
         (!self.0.pool.is_in_memory()).then(|| hasher.finish())
     }
 
-    fn secrets(&self) -> &[Box<str>] {
-        &self.0.secrets
+    fn secrets(&self) -> Arc<[Arc<str>]> {
+        self.0.secrets()
     }
 }
 
@@ -133,18 +147,23 @@ impl fmt::Debug for HttpLink {
 }
 
 async fn send(peer: &HttpPeer, frame: Frame) -> Result<Reply, Error> {
-    let (parts, body) = peer.ask(|path| request(peer, &frame, path)).await?;
+    let (parts, body) = peer
+        .ask(|path, headers| request(&frame, path, headers))
+        .await?;
     reply(parts, body, peer.max_message_bytes).await
 }
 
+fn is_written(name: &HeaderName) -> bool {
+    writes(name.as_str())
+}
+
 fn request(
-    peer: &HttpPeer,
     frame: &Frame,
     path: PathAndQuery,
+    mut headers: HeaderMap,
 ) -> Result<Request<Full<Bytes>>, Error> {
     let mut request = Request::new(Full::new(frame.body.clone()));
     *request.uri_mut() = Uri::from(path);
-    let mut headers = peer.headers.clone();
     match frame.verb {
         Verb::Delete => *request.method_mut() = Method::DELETE,
         Verb::Get => {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::super::tls::Trust;
 use super::endpoint::{Origin, Scheme};
-use super::tls::Tls;
 use crate::error::Error;
 use crate::limits::Limits;
 
@@ -30,16 +30,16 @@ pub(super) enum Connector {
         origin: Origin,
         /// Bounds the name lookup, all attempts and the start of TLS together.
         timeout: Duration,
-        tls: Option<Tls>,
+        tls: Option<Trust>,
     },
 }
 
 impl Connector {
-    pub(super) fn tcp(origin: &Origin, limits: &Limits) -> Self {
+    pub(super) fn tcp(origin: &Origin, trust: &Trust, limits: &Limits) -> Self {
         Self::Tcp {
             origin: origin.clone(),
             timeout: limits.tcp_connect_timeout,
-            tls: (origin.scheme == Scheme::Https).then(Tls::new),
+            tls: (origin.scheme == Scheme::Https).then(|| trust.clone()),
         }
     }
 

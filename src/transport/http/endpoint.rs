@@ -6,7 +6,7 @@
 use http::HeaderValue;
 use http::uri::{PathAndQuery, Uri};
 
-use super::tls;
+use super::super::tls;
 use crate::error::Error;
 
 /// The server and the path that one link talks to.

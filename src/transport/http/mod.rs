@@ -32,21 +32,18 @@ mod peer;
 mod pool;
 #[cfg(feature = "llm")]
 pub(crate) mod post;
+#[cfg(any(feature = "client", feature = "llm"))]
+pub(crate) mod provider;
 #[cfg(feature = "server")]
 mod refusal;
 #[cfg(any(feature = "client", feature = "llm"))]
 mod reply;
 #[cfg(feature = "server")]
+mod secured;
+#[cfg(feature = "server")]
 pub(crate) mod server;
 #[cfg(feature = "server")]
 pub(crate) mod service;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "no_tls.rs"]
-mod tls;
-#[cfg(feature = "server")]
-pub(crate) mod tokens;
 #[cfg(test)]
 #[cfg(feature = "server")]
 mod toy;

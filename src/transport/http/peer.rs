@@ -14,7 +14,8 @@ use http_body_util::Full;
 
 use super::connect::Connector;
 use super::endpoint::{Endpoint, shown};
-use super::pool::{Pool, is_unasked};
+use super::pool::Pool;
+use super::provider::{Occasion, Provide, Provider};
 use super::reply::Body;
 use crate::error::{Error, Place};
 use crate::limits::Limits;
@@ -25,7 +26,9 @@ pub(super) struct HttpPeer {
     pub(super) endpoint: Endpoint,
     /// Configured headers and `Host`: on each request. They may hold credentials.
     pub(super) headers: HeaderMap,
-    pub(super) secrets: Vec<Box<str>>,
+    /// What of that, and of the URL, must not be shown.
+    secrets: Arc<[Arc<str>]>,
+    provider: Option<Provider>,
     pub(super) pool: Arc<Pool>,
     pub(super) max_message_bytes: usize,
     max_redirects: usize,
@@ -47,7 +50,7 @@ impl HttpPeer {
         let query = endpoint.path.query().into_iter();
         let parts = query.clone().flat_map(|query| query.split('&'));
         let values = parts.filter_map(|part| part.split_once('=').map(|(_name, value)| value));
-        let mut secrets: Vec<Box<str>> = query.chain(values).map(Box::from).collect();
+        let mut secrets: Vec<Arc<str>> = query.chain(values).map(Arc::from).collect();
         for (name, mut value) in configured {
             value.set_sensitive(true);
             if name == header::HOST {
@@ -60,29 +63,64 @@ impl HttpPeer {
         Self {
             endpoint,
             headers,
-            secrets,
+            secrets: secrets.into(),
+            provider: None,
             pool: Arc::new(Pool::new(connector, limits)),
             max_message_bytes: limits.max_client_message_bytes,
             max_redirects: limits.max_redirects,
         }
     }
 
-    /// Sends a request and waits for the head of its answer. `request` makes it for a path, once
-    /// more for each redirect, and each time that it crossed the end of its connection.
+    /// Has further headers made for each request. `is_written` tells which ones are not to be among
+    /// them, since we write them.
+    pub(super) fn asking(
+        mut self,
+        provide: Arc<Provide>,
+        is_written: fn(&HeaderName) -> bool,
+        limits: &Limits,
+    ) -> Self {
+        let secrets = self.secrets.clone();
+        self.provider = Some(Provider::new(provide, is_written, secrets, limits));
+        self
+    }
+
+    /// Credentials that are sent, or were lately, and must never be shown.
+    pub(super) fn secrets(&self) -> Arc<[Arc<str>]> {
+        match &self.provider {
+            None => self.secrets.clone(),
+            Some(provider) => provider.secrets(),
+        }
+    }
+
+    /// Sends a request and waits for the head of its answer. `request` makes it for a path, with
+    /// headers to begin with, once more for each redirect. A server that refuses headers which were
+    /// made for this request gets it once more with others.
     pub(super) async fn ask(
         &self,
-        request: impl Fn(PathAndQuery) -> Result<Request<Full<Bytes>>, Error>,
+        request: impl Fn(PathAndQuery, HeaderMap) -> Result<Request<Full<Bytes>>, Error>,
     ) -> Result<(Parts, Body), Error> {
         let mut path = self.endpoint.path.clone();
-        let (mut redirects, mut crossings) = (0, 0);
+        let mut redirects = 0;
+        let mut occasion = Occasion::Request;
+        let mut made = match &self.provider {
+            None => None,
+            Some(provider) => Some(provider.headers(&self.headers, occasion).await?),
+        };
         loop {
-            let request = request(path.clone())?;
+            let headers = made.as_ref().unwrap_or(&self.headers).clone();
+            let request = request(path.clone(), headers)?;
             let (parts, answer) = self.pool.send(request, &self.endpoint.shown).await?;
-            if crossings < MAX_CROSSINGS && is_unasked(&parts) {
-                crossings += 1;
+            let status = parts.status.as_u16();
+            if status == 401
+                && occasion == Occasion::Request
+                && let Some(provider) = &self.provider
+            {
+                self.pool.take_ended(answer);
+                occasion = Occasion::Refusal;
+                made = Some(provider.headers(&self.headers, occasion).await?);
                 continue;
             }
-            if !is_redirect(parts.status.as_u16()) {
+            if !is_redirect(status) {
                 return Ok((parts, Body::new(answer, self.pool.clone())));
             }
             // A body that a redirect has is for browsers; what has come of it is thrown away.
@@ -174,10 +212,10 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<Media> {
 }
 
 /// A header's value, and the token in it if it names a scheme before.
-fn secrets_in(value: &HeaderValue) -> impl Iterator<Item = Box<str>> {
+pub(super) fn secrets_in(value: &HeaderValue) -> impl Iterator<Item = Arc<str>> {
     let text = value.to_str().unwrap_or_default();
     let token = text.split_once(' ').map(|(_scheme, token)| token);
-    [Some(text), token].into_iter().flatten().map(Box::from)
+    [Some(text), token].into_iter().flatten().map(Arc::from)
 }
 
 fn is_redirect(status: u16) -> bool {

@@ -2,6 +2,8 @@
 //!
 //! Must not know what the JSON says.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri};
@@ -13,6 +15,7 @@ use super::peer::{HttpPeer, check_headers, media_type};
 use super::reply::{BodyMessages, Names};
 use crate::error::Error;
 use crate::limits::Limits;
+use crate::transport::tls::Trust;
 use crate::transport::{Media, Messages};
 
 /// An endpoint, and the connections to it.
@@ -35,11 +38,12 @@ impl HttpPost {
     pub(crate) fn new(
         url: &str,
         headers: Vec<(HeaderName, HeaderValue)>,
+        trust: &Trust,
         limits: &Limits,
     ) -> Result<Self, Error> {
         check_headers(headers.iter().map(|(name, _)| name), |_| false)?;
         let endpoint = Endpoint::parse(url)?;
-        let connector = Connector::tcp(&endpoint.origin, limits);
+        let connector = Connector::tcp(&endpoint.origin, trust, limits);
         Ok(Self(HttpPeer::new(endpoint, connector, headers, limits)))
     }
 
@@ -48,11 +52,10 @@ impl HttpPost {
     /// # Cancel safety
     /// Dropping the future, or the answer before its end, hangs up.
     pub(crate) async fn send(&self, body: Bytes) -> Result<Posted, Error> {
-        let request = |path| {
+        let request = |path, mut headers: HeaderMap| {
             let mut request = Request::new(Full::new(body.clone()));
             *request.method_mut() = Method::POST;
             *request.uri_mut() = Uri::from(path);
-            let mut headers = self.0.headers.clone();
             let accept = HeaderValue::from_static("text/event-stream, application/json");
             headers.insert(header::ACCEPT, accept);
             let json = HeaderValue::from_static("application/json");
@@ -84,7 +87,7 @@ impl HttpPost {
     }
 
     /// Credentials that are sent and must never be shown.
-    pub(crate) fn secrets(&self) -> &[Box<str>] {
-        &self.0.secrets
+    pub(crate) fn secrets(&self) -> Arc<[Arc<str>]> {
+        self.0.secrets()
     }
 }

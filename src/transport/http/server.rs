@@ -16,7 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
 use super::super::Exchange;
+use super::super::tls::ServerTls;
 use super::connection::serve_io;
+use super::secured::secured;
 use super::service::HttpService;
 
 /// A listener and the service that answers on it.
@@ -25,6 +27,7 @@ pub(crate) struct Server<E, L = TcpListener> {
     listener: L,
     service: HttpService<E>,
     shutdown: Shutdown,
+    tls: Option<ServerTls>,
 }
 
 /// What connections come from.
@@ -66,7 +69,14 @@ impl<E: Exchange, L: Listener> Server<E, L> {
             listener,
             service,
             shutdown,
+            tls: None,
         }
+    }
+
+    /// Takes connections by TLS alone, if there is something to prove itself with.
+    pub(crate) fn secured(mut self, tls: Option<ServerTls>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// Serves until it is told to stop. Then it lets go of the listener at once, lets connections
@@ -79,9 +89,17 @@ impl<E: Exchange, L: Listener> Server<E, L> {
             mut listener,
             service,
             shutdown,
+            tls,
         } = self;
         let mut connections = JoinSet::new();
-        accept(&mut listener, &service, &shutdown, &mut connections).await;
+        accept(
+            &mut listener,
+            tls.as_ref(),
+            &service,
+            &shutdown,
+            &mut connections,
+        )
+        .await;
         drop(listener);
 
         let patience = service.limits().shutdown_timeout;
@@ -102,6 +120,7 @@ impl<E: Exchange, L: Listener> Server<E, L> {
 /// Accepts connections until the shutdown begins.
 async fn accept<E: Exchange, L: Listener>(
     listener: &mut L,
+    tls: Option<&ServerTls>,
     service: &HttpService<E>,
     shutdown: &Shutdown,
     connections: &mut JoinSet<()>,
@@ -123,9 +142,15 @@ async fn accept<E: Exchange, L: Listener>(
                 return Poll::Pending;
             }
             match ready!(listener.poll_accept(cx)) {
-                Ok((io, peer)) => {
-                    let (service, shutdown) = (service.for_peer(peer), shutdown.clone());
-                    connections.spawn(async move { serve_io(io, service, &shutdown).await });
+                Ok(io) => {
+                    let (service, shutdown) = (service.clone(), shutdown.clone());
+                    match tls.cloned() {
+                        None => {
+                            connections.spawn(async move { serve_io(io, service, &shutdown).await })
+                        }
+                        Some(tls) => connections
+                            .spawn(async move { secured(io, &tls, service, &shutdown).await }),
+                    };
                 }
                 Err(error) if is_of_the_client(&error) => {}
                 Err(_) => pause.set(Some(sleep(ACCEPT_PAUSE))),

@@ -102,8 +102,15 @@ impl Peer {
     }
 }
 
+fn with(headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> HttpConfig {
+    HttpConfig {
+        headers: headers.into_iter().collect(),
+        ..HttpConfig::default()
+    }
+}
+
 fn link(url: &str) -> HttpLink {
-    HttpLink::new(url, [], &Limits::default()).unwrap()
+    HttpLink::new(url, HttpConfig::default(), &Limits::default()).unwrap()
 }
 
 /// A link whose connections come out of the receiver.
@@ -211,7 +218,12 @@ async fn a_post_carries_what_servers_insist_on() {
             HeaderValue::from_static("2"),
         ),
     ];
-    let link = HttpLink::new(&peer.url("/a/mcp/?k=s3cret"), headers, &Limits::default()).unwrap();
+    let link = HttpLink::new(
+        &peer.url("/a/mcp/?k=s3cret"),
+        with(headers),
+        &Limits::default(),
+    )
+    .unwrap();
     let frame = Frame {
         head: Head {
             version: Some("2025-11-25".to_owned()),
@@ -279,7 +291,7 @@ fn headers_that_the_transport_lives_by_cannot_be_configured() {
             HeaderName::from_static(name),
             HeaderValue::from_static("s3cret"),
         )];
-        let error = HttpLink::new("http://h/", headers, &Limits::default()).unwrap_err();
+        let error = HttpLink::new("http://h/", with(headers), &Limits::default()).unwrap_err();
         assert!(matches!(error, Error::Config { .. }), "{name}");
         assert!(error.to_string().contains(name), "{error}");
         assert!(!error.to_string().contains("s3cret"), "{error}");
@@ -720,7 +732,7 @@ async fn redirected(
 ) -> (Result<Vec<String>, Error>, Vec<String>) {
     let token = HeaderValue::from_static("Bearer s3cret");
     let headers = [(header::AUTHORIZATION, token)];
-    let link = HttpLink::new(&peer.url("/mcp"), headers, &Limits::default()).unwrap();
+    let link = HttpLink::new(&peer.url("/mcp"), with(headers), &Limits::default()).unwrap();
     let serve = async {
         let mut wire = peer.accept().await;
         let mut lines = Vec::new();

@@ -1,7 +1,6 @@
-//! TLS over a byte stream to a server.
-//!
-//! Owns whom we trust; must not know HTTP, beyond the name of the version that we speak.
+//! The beginning of a connection to a server, and whom to trust there.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -16,26 +15,42 @@ use tokio_rustls::rustls::{
     crypto::ring::default_provider,
 };
 
+use super::{HTTP_1_1, RootCertificates};
 use crate::error::Error;
 
-/// The roots of this system, read when the first connection is made, and the sessions that can be
-/// taken up again.
-pub(super) struct Tls(OnceCell<TlsConnector>);
+/// Whom a client trusts: the roots of this system, read when the first connection is made, and those
+/// that were given. Clones share them, and the TLS sessions that can be taken up again.
+#[derive(Clone, Default)]
+pub(crate) struct Trust(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    extra: Vec<CertificateDer<'static>>,
+    connector: OnceCell<TlsConnector>,
+}
 
 /// # Errors
 /// None; a build without TLS has one.
-pub(super) fn check() -> Result<(), &'static str> {
+pub(crate) fn check() -> Result<(), &'static str> {
     Ok(())
 }
 
-impl Tls {
-    pub(super) fn new() -> Self {
-        Self(OnceCell::new())
+impl Trust {
+    /// Trusts these as well. Whoever shares it so far does not.
+    pub(crate) fn with(self, roots: &RootCertificates) -> Self {
+        let known = self.0.extra.iter().cloned();
+        Self(Arc::new(Shared {
+            extra: known.chain(roots.certificates()).collect(),
+            connector: OnceCell::new(),
+        }))
     }
 
     #[cfg(test)]
-    pub(super) fn trusting(root: CertificateDer<'static>) -> Self {
-        Self(OnceCell::new_with(Some(connector([root]).unwrap())))
+    pub(super) fn only(root: CertificateDer<'static>) -> Self {
+        Self(Arc::new(Shared {
+            extra: Vec::new(),
+            connector: OnceCell::new_with(Some(connector([root]).unwrap())),
+        }))
     }
 
     /// Agrees on TLS with the server `name`, which is a host name or an IP address without brackets.
@@ -43,7 +58,7 @@ impl Tls {
     /// # Errors
     /// [`Error::Transport`] says what about the other side, or about our roots, is not as it has to
     /// be.
-    pub(super) async fn connect<S>(
+    pub(crate) async fn connect<S>(
         &self,
         name: &str,
         port: u16,
@@ -52,7 +67,9 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let connector = self.0.get_or_try_init(of_this_system).await?;
+        let Shared { extra, connector } = &*self.0;
+        let connector = connector.get_or_try_init(|| with_those_of_this_system(extra));
+        let connector = connector.await?;
         let server = ServerName::try_from(name.to_owned()).map_err(|error| {
             Error::transport_by(format!("no certificate can be for the name {name}"), error)
         })?;
@@ -62,10 +79,14 @@ impl Tls {
 }
 
 /// Reading the roots is file I/O and some parsing.
-async fn of_this_system() -> Result<TlsConnector, Error> {
+async fn with_those_of_this_system(
+    extra: &[CertificateDer<'static>],
+) -> Result<TlsConnector, Error> {
+    let mut roots = extra.to_vec();
     let load = || {
         let found = load_native_certs();
-        if found.certs.is_empty() {
+        roots.extend(found.certs);
+        if roots.is_empty() {
             let why = found.errors.into_iter().next();
             let text = "no root certificates were found on this system; install them, or let \
                         SSL_CERT_FILE name a file of them in PEM";
@@ -74,7 +95,7 @@ async fn of_this_system() -> Result<TlsConnector, Error> {
                 None => Error::transport(text),
             });
         }
-        connector(found.certs)
+        connector(roots)
     };
     tokio::task::spawn_blocking(load)
         .await
@@ -97,35 +118,60 @@ fn connector(
         .map_err(|error| Error::transport_by("TLS could not be set up", error))?
         .with_root_certificates(store)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_1_1.to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
 fn failure(name: &str, port: u16, error: &io::Error) -> String {
-    use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
-        NotValidYetContext,
-    };
     let cause = error
         .get_ref()
         .and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match cause {
-        Some(rustls::Error::InvalidCertificate(
-            NotValidForName | NotValidForNameContext { .. },
-        )) => format!("the certificate of {name}:{port} is for other names; check the URL"),
-        Some(rustls::Error::InvalidCertificate(
-            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
-        )) => format!(
-            "the certificate of {name}:{port} is out of date, or the clock of this machine is wrong"
-        ),
-        Some(rustls::Error::InvalidCertificate(_)) => format!(
-            "the certificate of {name}:{port} is not trusted; if it is of an authority of your \
-             own, let SSL_CERT_FILE name a file of the roots to trust"
-        ),
+        Some(rustls::Error::InvalidCertificate(fault)) => {
+            format!("the certificate of {name}:{port} {}", advice(fault))
+        }
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             format!("{name}:{port} does not speak TLS; if it is meant so, write http://")
         }
         _ => format!("could not agree on TLS with {name}:{port}"),
+    }
+}
+
+/// What is wrong with a certificate, and what to do.
+fn advice(fault: &CertificateError) -> &'static str {
+    use CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, Other, UnknownIssuer,
+    };
+    match fault {
+        NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "is for no name: it has to hold its names as subjectAltName"
+        }
+        NotValidForName | NotValidForNameContext { .. } => "is for other names; check the URL",
+        Expired | ExpiredContext { .. } => {
+            "is out of date: it has expired, or the clock of this machine is wrong"
+        }
+        NotValidYet | NotValidYetContext { .. } => {
+            "is out of date: it is not valid yet, or the clock of this machine is wrong"
+        }
+        UnknownIssuer => {
+            "is not trusted; if it is of an authority of your own, trust its root by \
+             `extra_roots`, or let SSL_CERT_FILE name a file of all roots to trust"
+        }
+        // webpki has its own error for it, which rustls has no name for.
+        Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "is that of an authority, which no server may show: issue one for the server with \
+             basicConstraints CA:FALSE"
+        }
+        _ => "is not accepted",
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trust")
+            .field("extra", &self.0.extra.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -173,7 +219,7 @@ mod tests {
     async fn a_trusted_server_is_spoken_to_in_http_1_1() {
         for name in ["localhost", "127.0.0.1", "::1"] {
             let server = certified("server", &["localhost", "127.0.0.1", "::1"]);
-            let tls = Tls::trusting(server.cert.der().clone());
+            let tls = Trust::only(server.cert.der().clone());
             let (ours, theirs) = duplex(64 * 1024);
             let asked = async {
                 let mut stream = tls.connect(name, 443, ours).await.unwrap();
@@ -210,7 +256,7 @@ mod tests {
             (&early, &early, "localhost", date, "not valid yet"),
         ];
         for (server, root, name, advice, part) in table {
-            let tls = Tls::trusting(root.cert.der().clone());
+            let tls = Trust::only(root.cert.der().clone());
             let (ours, theirs) = duplex(64 * 1024);
             let (agreed, _) = tokio::join!(tls.connect(name, 443, ours), serve(server, theirs));
             let error = agreed.unwrap_err();
@@ -227,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_tls_is_named() {
-        let tls = Tls::trusting(certified("server", &["h"]).cert.der().clone());
+        let tls = Trust::only(certified("server", &["h"]).cert.der().clone());
         // what the other side says, part of the text
         let table = [
             ("HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS"),
