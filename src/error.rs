@@ -65,8 +65,8 @@ pub enum Error {
         /// Every server that failed, by name.
         failures: Arc<[(String, Self)]>,
     },
-    /// The [header provider](crate::ConnectHttp::header_provider) of a server failed, or gave what
-    /// cannot be sent. Whether it may succeed later is not known.
+    /// The [header provider](crate::ConnectHttp::header_provider) of a server failed, took too long,
+    /// or gave what cannot be sent. Whether it may succeed later is not known.
     #[non_exhaustive]
     HeaderProvider {
         /// For which server.

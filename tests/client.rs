@@ -30,6 +30,8 @@ mod faults;
 mod many;
 #[path = "client/observers.rs"]
 mod observers;
+#[path = "client/provider.rs"]
+mod provider;
 #[path = "client/refresh.rs"]
 mod refresh;
 #[path = "client/replies.rs"]

@@ -69,7 +69,7 @@ async fn follow_stream(connection: &Connection, frame: Frame) {
                 status if is_passing(status) => {}
                 _ => return,
             },
-            Err(Error::Transport { .. }) => {}
+            Err(Error::HeaderProvider { .. } | Error::Transport { .. }) => {}
             Ok(Sent::Shared) | Err(_) => return,
         }
         sleep(resumption.next_wait(&connection.limits)).await;

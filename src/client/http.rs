@@ -154,9 +154,9 @@ impl ConnectHttp {
     /// A call whose events have begun to come is never sent again. Calls that run at once ask at
     /// once, so what a provider renews it should renew for all of them, behind a lock.
     ///
-    /// It has [`Limits::header_provider_timeout`]; after that the request fails with
-    /// [`Error::Timeout`]. A provider that fails, panics, or gives what cannot be sent, fails it with
-    /// [`Error::HeaderProvider`]. Either way nothing was sent, and other calls go on.
+    /// A provider that fails, panics, takes longer than [`Limits::header_provider_timeout`] or gives
+    /// what cannot be sent fails the request with [`Error::HeaderProvider`], whose source says why.
+    /// Nothing was sent then, or it was refused; other calls go on.
     ///
     /// ```no_run
     /// # async fn fetch_token() -> Result<String, std::io::Error> { Ok(String::new()) }

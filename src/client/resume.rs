@@ -79,7 +79,7 @@ async fn ask(
                 status => return Err(refused(status)),
             },
             Ok(Sent::Shared) => break,
-            Err(e @ Error::Transport { .. }) => error = e,
+            Err(e @ (Error::HeaderProvider { .. } | Error::Transport { .. })) => error = e,
             Err(e) => return Err(e),
         }
         upcoming = next(&connection, id, &mut resumption);

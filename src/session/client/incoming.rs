@@ -546,14 +546,22 @@ fn refusal_error(
 ) -> Error {
     const MAX_EXCERPT_CHARS: usize = 300;
     let excerpt = |text: &str| -> String { text.chars().take(MAX_EXCERPT_CHARS).collect() };
-    match (rpc, authenticate) {
-        (Some(rpc), _) if !matches!(status, 401 | 403) => rpc_error(rpc.clone()),
-        (_, challenge) => Error::Http {
+    match rpc {
+        Some(rpc) if !matches!(status, 401 | 403) => rpc_error(rpc.clone()),
+        _ => Error::Http {
             place: Place::default(),
             status,
-            detail: match challenge {
-                Some(challenge) => format!("WWW-Authenticate: {}", excerpt(challenge)).into(),
-                None => excerpt(body).into(),
+            detail: {
+                let said = rpc.map(|rpc| excerpt(&rpc.message));
+                let said = said.filter(|said| !said.is_empty());
+                match (authenticate.map(excerpt), said) {
+                    (Some(challenge), Some(said)) => {
+                        format!("{said} (WWW-Authenticate: {challenge})").into()
+                    }
+                    (Some(challenge), None) => format!("WWW-Authenticate: {challenge}").into(),
+                    (None, Some(said)) => said.into(),
+                    (None, None) => excerpt(body).into(),
+                }
             },
             retry_after: None,
         },

@@ -73,9 +73,11 @@ impl Provider {
     ) -> BoxFuture<'a, Result<HeaderMap, Error>> {
         Box::pin(async move {
             let made = timeout(self.timeout, guarded(&*self.provide, occasion)).await;
-            let made = made
-                .map_err(|_| Error::timeout("header_provider_timeout", self.timeout))?
-                .map_err(Error::header_provider)?;
+            let late = |_| {
+                let late = Error::timeout("header_provider_timeout", self.timeout);
+                Err(Source::from(Box::from(late)))
+            };
+            let made = made.unwrap_or_else(late).map_err(Error::header_provider)?;
             check_headers(made.iter().map(|(name, _)| name), self.is_written)
                 .map_err(|error| Error::header_provider(Arc::new(error)))?;
             self.keep(made.iter().map(|(_, value)| value));

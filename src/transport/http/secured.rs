@@ -106,3 +106,7 @@ fn poll_some<Io: AsyncRead>(io: Pin<&mut Io>, cx: &mut Context<'_>) -> Poll<io::
     ready!(io.poll_read(cx, &mut buf))?;
     Poll::Ready(Ok(buf.filled().len()))
 }
+
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod tests;

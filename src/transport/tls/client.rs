@@ -46,10 +46,10 @@ impl Trust {
     }
 
     #[cfg(test)]
-    pub(super) fn only(root: CertificateDer<'static>) -> Self {
+    pub(in super::super) fn only(roots: &RootCertificates) -> Self {
         Self(Arc::new(Shared {
             extra: Vec::new(),
-            connector: OnceCell::new_with(Some(connector([root]).unwrap())),
+            connector: OnceCell::new_with(Some(connector(roots.certificates()).unwrap())),
         }))
     }
 
@@ -140,8 +140,8 @@ fn failure(name: &str, port: u16, error: &io::Error) -> String {
 /// What is wrong with a certificate, and what to do.
 fn advice(fault: &CertificateError) -> &'static str {
     use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
-        NotValidYetContext, Other, UnknownIssuer,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, Other, UnknownIssuer,
     };
     match fault {
         NotValidForNameContext { presented, .. } if presented.is_empty() => {
@@ -154,7 +154,9 @@ fn advice(fault: &CertificateError) -> &'static str {
         NotValidYet | NotValidYetContext { .. } => {
             "is out of date: it is not valid yet, or the clock of this machine is wrong"
         }
-        UnknownIssuer => {
+        // The second is of one that has the name of an authority that is trusted, as a certificate
+        // that was made anew has.
+        UnknownIssuer | BadSignature => {
             "is not trusted; if it is of an authority of your own, trust its root by \
              `extra_roots`, or let SSL_CERT_FILE name a file of all roots to trust"
         }
@@ -177,7 +179,9 @@ impl fmt::Debug for Trust {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, date_time_ymd};
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertifiedKey, DnType, IsCa, KeyPair, date_time_ymd,
+    };
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio_rustls::TlsAcceptor;
     use tokio_rustls::rustls::ServerConfig;
@@ -192,6 +196,10 @@ mod tests {
         let signing_key = KeyPair::generate().unwrap();
         let cert = params.self_signed(&signing_key).unwrap();
         CertifiedKey { cert, signing_key }
+    }
+
+    fn roots(certified: &CertifiedKey<KeyPair>) -> RootCertificates {
+        RootCertificates::from_pem(certified.cert.pem()).unwrap()
     }
 
     /// Accepts one connection as who `certified` is, and answers with the protocol and an echo.
@@ -219,7 +227,7 @@ mod tests {
     async fn a_trusted_server_is_spoken_to_in_http_1_1() {
         for name in ["localhost", "127.0.0.1", "::1"] {
             let server = certified("server", &["localhost", "127.0.0.1", "::1"]);
-            let tls = Trust::only(server.cert.der().clone());
+            let tls = Trust::only(&roots(&server));
             let (ours, theirs) = duplex(64 * 1024);
             let asked = async {
                 let mut stream = tls.connect(name, 443, ours).await.unwrap();
@@ -246,6 +254,14 @@ mod tests {
             CertifiedKey { cert, signing_key }
         };
         let (old, early) = (dated(1990), dated(4000));
+        let authority = {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let signing_key = KeyPair::generate().unwrap();
+            let cert = params.self_signed(&signing_key).unwrap();
+            CertifiedKey { cert, signing_key }
+        };
+        let nameless = certified("localhost", &[]);
         let (own, names, date) = ("SSL_CERT_FILE", "check the URL", "out of date");
         // who answers, root, name, part of the text, part of the cause
         let table = [
@@ -254,9 +270,23 @@ mod tests {
             (&server, &server, "127.0.0.1", names, "not valid for name"),
             (&old, &old, "localhost", date, "expired"),
             (&early, &early, "localhost", date, "not valid yet"),
+            (
+                &authority,
+                &authority,
+                "localhost",
+                "CA:FALSE",
+                "CaUsedAsEndEntity",
+            ),
+            (
+                &nameless,
+                &nameless,
+                "localhost",
+                "subjectAltName",
+                "not valid for name",
+            ),
         ];
         for (server, root, name, advice, part) in table {
-            let tls = Trust::only(root.cert.der().clone());
+            let tls = Trust::only(&roots(root));
             let (ours, theirs) = duplex(64 * 1024);
             let (agreed, _) = tokio::join!(tls.connect(name, 443, ours), serve(server, theirs));
             let error = agreed.unwrap_err();
@@ -272,8 +302,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn roots_are_read_once_for_all_who_share_them() {
+        let server = certified("server", &["localhost"]);
+        let trust = Trust::default().with(&roots(&server));
+        let shared = trust.clone();
+        let (ours, theirs) = duplex(64 * 1024);
+        let (agreed, _) = tokio::join!(
+            trust.connect("localhost", 443, ours),
+            serve(&server, theirs)
+        );
+        agreed.unwrap();
+        assert!(shared.0.connector.initialized());
+        let more = shared.with(&roots(&certified("other", &["h"])));
+        assert!(!more.0.connector.initialized(), "others are trusted there");
+        assert_eq!((trust.0.extra.len(), more.0.extra.len()), (1, 2));
+    }
+
+    #[tokio::test]
     async fn what_is_no_tls_is_named() {
-        let tls = Trust::only(certified("server", &["h"]).cert.der().clone());
+        let tls = Trust::only(&roots(&certified("server", &["h"])));
         // what the other side says, part of the text
         let table = [
             ("HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS"),

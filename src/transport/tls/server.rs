@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::LazyConfigAcceptor;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 /// The certificate that a server shows, and its private key. Given to `McpServerBuilder::tls`.
 ///
 /// TLS 1.2 and 1.3 are spoken; clients are not asked for a certificate. Needs the feature `tls`.
-/// Cheap to clone. The key is in no output of `Debug` and in no error.
+/// Cheap to clone; clones are the same certificate, also after it was [renewed](Self::renew). The key is in no output of `Debug` and in no error.
 ///
 /// ```no_run
 /// # async fn f(server: agent_hub_kit::McpServerBuilder) -> agent_hub_kit::Result<()> {
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ServerTls(Arc<ServerConfig>);
+pub struct ServerTls(Arc<Mutex<Arc<ServerConfig>>>);
 
 impl ServerTls {
     /// Takes the certificate and its key as texts in PEM. The server's own certificate comes first,
@@ -59,7 +59,7 @@ impl ServerTls {
     }
 
     /// As [`from_pem`](Self::from_pem), from files, which may be one and the same. They are read
-    /// once, now: a certificate that was renewed needs the server to be started anew.
+    /// once, now; [`renew`](Self::renew) takes what has become of them later.
     ///
     /// ```
     /// let error = agent_hub_kit::ServerTls::from_pem_files("/no/cert", "/no/key").unwrap_err();
@@ -78,6 +78,28 @@ impl ServerTls {
             &pem((&certificates.0, &certificates.1)),
             &pem((&key.0, &key.1)),
         )
+    }
+
+    /// Shows another certificate from now on, in every server that was given this value or a clone of
+    /// it. Connections that are open go on with the one they began with.
+    ///
+    /// ```no_run
+    /// # fn f(tls: agent_hub_kit::ServerTls) -> agent_hub_kit::Result<()> {
+    /// use agent_hub_kit::ServerTls;
+    ///
+    /// // Once a day, say. If that fails, the one before stays.
+    /// tls.renew(&ServerTls::from_pem_files("/etc/agents/cert.pem", "/etc/agents/key.pem")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn renew(&self, by: &Self) {
+        // One after the other: they may be the same.
+        let newer = by.config().clone();
+        *self.config() = newer;
+    }
+
+    fn config(&self) -> MutexGuard<'_, Arc<ServerConfig>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn new(certificates: &Pem<'_>, key: &Pem<'_>) -> Result<Self> {
@@ -101,7 +123,7 @@ impl ServerTls {
             .with_single_cert(chain, secret)
             .map_err(unfit)?;
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];
-        Ok(Self(Arc::new(config)))
+        Ok(Self(Arc::new(Mutex::new(Arc::new(config)))))
     }
 
     /// Agrees on TLS with a client; not bounded in time.
@@ -130,7 +152,8 @@ impl ServerTls {
         let hello = LazyConfigAcceptor::new(acceptor, stream)
             .await
             .map_err(|_| None)?;
-        hello.into_stream(self.0.clone()).await.map_err(|_| None)
+        let config = self.config().clone();
+        hello.into_stream(config).await.map_err(|_| None)
     }
 }
 
