@@ -63,7 +63,7 @@ step() { # NAME COMMAND...
 
 formats() {
     local project
-    for project in . fuzz benches/compare benches/footprint tests/kit_user "$peers/rust"; do
+    for project in . fuzz benches/compare benches/footprint tests/soak "$peers/rust"; do
         cargo fmt --check --manifest-path "$project/Cargo.toml"
     done
 }

@@ -1,0 +1,211 @@
+//! Malformed traffic, and a way that is cut.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::dice::Dice;
+use crate::own::Counts;
+
+/// Longer than any time that a server gives a client that does not go on.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is sent on a connection of its own, and how an answer may begin; empty: there may be none.
+struct Trick {
+    name: &'static str,
+    bytes: &'static [u8],
+    answers: &'static [&'static str],
+}
+
+macro_rules! post {
+    ($length:literal, $rest:literal) => {
+        concat!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n",
+            "accept: application/json, text/event-stream\r\ncontent-length: ",
+            $length,
+            "\r\n",
+            $rest
+        )
+        .as_bytes()
+    };
+}
+
+const TRICKS: &[Trick] = &[
+    Trick { name: "no HTTP", bytes: b"hello, is this the door?\r\n\r\n", answers: &["", "HTTP/1.1 400"] },
+    Trick { name: "bytes", bytes: b"\x16\x03\x01\x02\x00\x01\xff\xfe\x00\x00", answers: &["", "HTTP/1.1 400"] },
+    Trick { name: "nothing", bytes: b"", answers: &["", "HTTP/1.1 408"] },
+    Trick { name: "half a head", bytes: b"POST /mcp HTTP/1.1\r\nhost: local", answers: &["", "HTTP/1.1 408"] },
+    Trick { name: "another path", bytes: b"GET /elsewhere HTTP/1.1\r\nhost: localhost\r\n\r\n", answers: &["HTTP/1.1 404"] },
+    Trick { name: "another host", bytes: b"POST /mcp HTTP/1.1\r\nhost: evil.example\r\ncontent-length: 2\r\n\r\n{}", answers: &["HTTP/1.1 403", "HTTP/1.1 421"] },
+    Trick { name: "another method", bytes: b"PATCH /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n", answers: &["HTTP/1.1 405"] },
+    Trick { name: "a chunk that is none", bytes: b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", answers: &["", "HTTP/1.1 400"] },
+    Trick { name: "a cut body", bytes: post!("500", "\r\n{\"jsonrpc\":\"2.0\","), answers: &["", "HTTP/1.1 408", "HTTP/1.1 400"] },
+    Trick { name: "no JSON", bytes: post!("9", "\r\n{\"jsonrp}"), answers: &["HTTP/1.1 400"] },
+    Trick { name: "no UTF-8", bytes: b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: 4\r\n\r\n{\"\xff}", answers: &["HTTP/1.1 400"] },
+    Trick { name: "no message", bytes: post!("12", "\r\n{\"jsonrpc\":1}"), answers: &["HTTP/1.1 400"] },
+    Trick { name: "too much", bytes: post!("99999999999", "\r\n"), answers: &["HTTP/1.1 413"] },
+    Trick { name: "an id that is none", bytes: post!("48", "\r\n{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"tools/list\"}"), answers: &["HTTP/1.1 400"] },
+    Trick { name: "a session that is none", bytes: post!("46", "mcp-session-id: 0123\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), answers: &["HTTP/1.1 404", "HTTP/1.1 400"] },
+    Trick { name: "a version that is none", bytes: post!("46", "mcp-protocol-version: 1999-01-01\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), answers: &["HTTP/1.1 400"] },
+    Trick { name: "an answer to nothing", bytes: post!("36", "\r\n{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}"), answers: &["HTTP/1.1 4", "HTTP/1.1 202"] },
+];
+
+/// Sends such a thing so many times a second.
+pub async fn vandalise(
+    servers: Vec<SocketAddr>,
+    steady: SocketAddr,
+    seed: u64,
+    counts: Arc<Counts>,
+) {
+    let mut dice = Dice::new(seed, 0x7a4d);
+    loop {
+        sleep(Duration::from_millis(dice.between(10, 90))).await;
+        let (Some(trick), Some(addr)) = (dice.pick(TRICKS), dice.pick(&servers).copied()) else {
+            return;
+        };
+        let (trick, counts) = (&*trick, counts.clone());
+        // Some go without waiting for the answer.
+        let waits = dice.percent(80);
+        tokio::spawn(async move {
+            counts.add("malformed", 1);
+            match timeout(PATIENCE, play(trick, addr, waits)).await {
+                Ok(Ok(answer))
+                    if !waits
+                        || trick.answers.iter().any(|begin| match *begin {
+                            "" => answer.is_empty(),
+                            begin => answer.starts_with(begin),
+                        }) => {}
+                Ok(Ok(answer)) if addr == steady || !answer.is_empty() => {
+                    let begin: String = answer.chars().take(60).collect();
+                    counts.wrong(format!("{}: answered by {begin:?}", trick.name));
+                }
+                Ok(Err(error)) if addr == steady => {
+                    counts.wrong(format!("{}: {error}", trick.name))
+                }
+                Ok(_) => {}
+                Err(_) => counts.wrong(format!("{}: the connection stays open", trick.name)),
+            }
+        });
+    }
+}
+
+/// What is answered until the connection ends or has said how it answers.
+async fn play(trick: &Trick, addr: SocketAddr, waits: bool) -> std::io::Result<String> {
+    let mut socket = TcpStream::connect(addr).await?;
+    socket.write_all(trick.bytes).await?;
+    let mut answer = Vec::new();
+    if waits {
+        while !answer.windows(4).any(|part| part == b"\r\n\r\n") {
+            match socket.read_buf(&mut answer).await {
+                Ok(0) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+                read => drop(read?),
+            }
+        }
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+const LINES: &[&[u8]] = &[
+    b"hello\n",
+    b"\n",
+    b"{\n",
+    b"\xff\xfe\x00\n",
+    b"[]\n",
+    b"{\"jsonrpc\":\"1.0\",\"id\":5,\"method\":\"ping\"}\n",
+    b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n",
+    b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n",
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":9}}\n",
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":7}\n",
+    b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"tools/call\",\"params\":{\"name\":4}}\n",
+    b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"no/such\"}\n",
+];
+
+/// Sends garbage to a server over stdio, which goes on answering between; then leaves, in the middle of
+/// a line. Again and again.
+pub async fn vandalise_stdio(seed: u64, counts: Arc<Counts>) {
+    let mut dice = Dice::new(seed, 0x57d1);
+    loop {
+        let lines = dice.between(20, 100);
+        if let Err(error) = garble(lines, &mut dice, &counts).await {
+            counts.wrong(format!("a server over stdio: {error}"));
+        }
+    }
+}
+
+type Anything = Box<dyn std::error::Error>;
+
+async fn garble(lines: u64, dice: &mut Dice, counts: &Counts) -> Result<(), Anything> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("stdio")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut input = child.stdin.take().ok_or("no stdin")?;
+    let mut output = BufReader::new(child.stdout.take().ok_or("no stdout")?).lines();
+    let open = concat!(
+        r#"{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-06-18","#,
+        r#""capabilities":{},"clientInfo":{"name":"vandal","version":"0"}}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        "\n",
+    );
+    input.write_all(open.as_bytes()).await?;
+    for number in 0..lines {
+        sleep(Duration::from_millis(dice.between(10, 90))).await;
+        input.write_all(dice.pick(LINES).ok_or("no line")?).await?;
+        counts.add("malformed", 1);
+        let ping =
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":\"ping {number}\",\"method\":\"ping\"}}\n");
+        input.write_all(ping.as_bytes()).await?;
+        let pong = format!("\"ping {number}\"");
+        loop {
+            let line = timeout(PATIENCE, output.next_line()).await??;
+            let line = line.ok_or("it has ended")?;
+            if line.contains(&pong) && line.contains("\"result\"") {
+                break;
+            }
+        }
+    }
+    input.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":").await?;
+    drop(input);
+    let status = timeout(PATIENCE, child.wait()).await??;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("it ended by {status}").into()),
+    }
+}
+
+/// Passes connections on to a server and cuts some of them after so many bytes of the answer, in order
+/// or by a reset.
+pub async fn cut(listener: TcpListener, to: SocketAddr, seed: u64, counts: Arc<Counts>) {
+    let mut dice = Dice::new(seed, 0xc07);
+    while let Ok((mut near, _)) = listener.accept().await {
+        let cut_after = dice.percent(30).then(|| dice.between(0, 60_000));
+        let counts = counts.clone();
+        tokio::spawn(async move {
+            let Ok(mut far) = TcpStream::connect(to).await else {
+                return;
+            };
+            let Some(bytes) = cut_after else {
+                let _ = copy_bidirectional(&mut near, &mut far).await;
+                return;
+            };
+            let (mut far_in, mut far_out) = far.split();
+            let (mut near_in, mut near_out) = near.split();
+            let mut answer = (&mut far_in).take(bytes);
+            tokio::select! {
+                _ = tokio::io::copy(&mut near_in, &mut far_out) => {}
+                _ = tokio::io::copy(&mut answer, &mut near_out) => {}
+            }
+            counts.add("cuts", 1);
+        });
+    }
+}
