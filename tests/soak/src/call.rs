@@ -13,6 +13,8 @@ use crate::tools::{Ask, End, content, ending};
 pub enum Target {
     /// Nothing but malformed requests.
     Steady,
+    /// As that, within an app of somebody else's.
+    Mounted,
     /// It is started anew within its process.
     Flaky,
     /// Its process is killed.
@@ -21,24 +23,42 @@ pub enum Target {
     Replay,
     /// A child of the client, killed or stopped.
     Child,
+    /// Bytes are changed on the way, in both directions.
+    Battered,
+    /// The same to a child.
+    BatteredChild,
 }
 
 impl Target {
     pub fn name(self) -> &'static str {
         match self {
             Self::Steady => "steady",
+            Self::Mounted => "mounted",
             Self::Flaky => "flaky",
             Self::Mortal => "mortal",
             Self::Replay => "replay",
             Self::Child => "child",
+            Self::Battered => "battered",
+            Self::BatteredChild => "battered child",
         }
     }
 
     /// Whether calls may be cut.
     pub fn is_disturbed(self) -> bool {
-        self != Self::Steady
+        !matches!(self, Self::Steady | Self::Mounted)
+    }
+
+    /// Whether nothing is certain of a call but that it ends, once.
+    pub fn is_battered(self) -> bool {
+        matches!(self, Self::Battered | Self::BatteredChild)
     }
 }
+
+/// A kind of fault by name, and what it was.
+type Fault = (&'static str, String);
+
+/// The names of what may be wrong with a call.
+pub const FAULTS: [&str; 4] = ["lost", "out of order", "damaged", "ended wrongly"];
 
 #[derive(Debug, Clone, Copy)]
 pub enum Reader {
@@ -68,29 +88,91 @@ pub struct Call {
     pub reader: Reader,
 }
 
+/// A call of which some was read.
+pub struct Left {
+    call: Call,
+    events: CallStream,
+    seen: Result<u64, Fault>,
+}
+
+impl Left {
+    /// Reads the rest, after the hub has ended.
+    pub async fn read(mut self, counts: &Counts) {
+        let checked = async {
+            let mut seen = self.seen?;
+            while let Some(event) = self.events.next().await {
+                if event.is_terminal() {
+                    let cut = matches!(event.kind, EventKind::TerminalError);
+                    let closed = matches!(event.error(), Some(Error::Closed { .. }));
+                    counts.add("ended with the hub", 1);
+                    return match cut && (closed || self.call.target.is_disturbed()) {
+                        true => nothing_after(&mut self.events).await,
+                        false => Err(wrong_end(format!("its hub ended, and {event:?}"))),
+                    };
+                }
+                if !self.call.target.is_battered() {
+                    self.call.follows(&event, seen)?;
+                }
+                seen += 1;
+            }
+            Err(wrong_end("no end after the end of the hub".to_owned()))
+        };
+        if let Err((fault, what)) = checked.await {
+            counts.wrong_call(fault, format!("{what}: {:?}", self.call));
+        }
+    }
+}
+
 impl Call {
+    /// Reads some of it.
+    pub async fn leave(self, hub: &AgentHubClient) -> Left {
+        let mut events = hub
+            .call_tool_stream("stream", &self.ask)
+            .server(self.target.name());
+        let (mut count, wanted) = (0, self.ask.events / 2);
+        let mut seen = Ok(());
+        while count < wanted && seen.is_ok() {
+            match events.next().await {
+                Some(event) if self.target.is_battered() && !event.is_terminal() => count += 1,
+                Some(event) if !event.is_terminal() => {
+                    seen = self.follows(&event, count);
+                    count += 1;
+                }
+                _ => break,
+            }
+        }
+        Left {
+            call: self,
+            events,
+            seen: seen.map(|()| count),
+        }
+    }
+
     pub async fn run(self, hub: &AgentHubClient, counts: &Counts) {
         counts.add("calls", 1);
         let checked = match self.reader {
             Reader::Result => self.result(hub, counts).await,
             _ => self.stream(hub, counts).await,
         };
-        if let Err(what) = checked {
+        if let Err((fault, what)) = checked {
             let Self {
                 target,
                 mut ask,
                 reader,
             } = self;
             ask.load.truncate(0);
-            counts.wrong(format!("{what}: {target:?} {reader:?} {ask:?}"));
+            counts.wrong_call(fault, format!("{what}: {target:?} {reader:?} {ask:?}"));
         }
     }
 
-    async fn result(&self, hub: &AgentHubClient, counts: &Counts) -> Result<(), String> {
-        let answer = hub
+    async fn result(&self, hub: &AgentHubClient, counts: &Counts) -> Result<(), Fault> {
+        let mut call = hub
             .call_tool("stream", &self.ask)
-            .server(self.target.name())
-            .await;
+            .server(self.target.name());
+        if self.target == Target::BatteredChild {
+            call = call.timeout(Duration::from_secs(5));
+        }
+        let answer = call.await;
         let said = match answer {
             Ok(value) => (EventKind::Result, value, None),
             Err(Error::Tool { content, .. }) => (EventKind::TerminalError, *content, None),
@@ -103,10 +185,14 @@ impl Call {
         self.ended(0, &said.0, &said.1, said.2.as_ref(), counts)
     }
 
-    async fn stream(&self, hub: &AgentHubClient, counts: &Counts) -> Result<(), String> {
+    async fn stream(&self, hub: &AgentHubClient, counts: &Counts) -> Result<(), Fault> {
         let mut events = hub
             .call_tool_stream("stream", &self.ask)
             .server(self.target.name());
+        // Over a pipe an answer that cannot be read is one that does not come.
+        if self.target == Target::BatteredChild {
+            events = events.timeout(Duration::from_secs(5));
+        }
         if let Reader::Waits { total, idle } = self.reader {
             if let Some(total) = total {
                 events = events.timeout(total);
@@ -127,8 +213,12 @@ impl Call {
                 _ => {}
             }
             let Some(event) = events.next().await else {
-                return Err(format!("no end after {seen} events"));
+                return Err(wrong_end(format!("no end after {seen} events")));
             };
+            if !event.is_terminal() && self.target.is_battered() {
+                seen += 1;
+                continue;
+            }
             if !event.is_terminal() {
                 self.follows(&event, seen)?;
                 seen += 1;
@@ -142,7 +232,7 @@ impl Call {
     }
 
     /// Whether an event is the one that comes next.
-    fn follows(&self, event: &StreamEvent, seen: u64) -> Result<(), String> {
+    fn follows(&self, event: &StreamEvent, seen: u64) -> Result<(), Fault> {
         let kind = match seen % 8 {
             6 => EventKind::Log,
             7 => EventKind::Think,
@@ -150,16 +240,24 @@ impl Call {
         };
         let wanted = content(self.ask.call, seen, self.ask.size);
         let number = event.progress().map(|progress| progress.number);
-        match event.content.as_str() {
-            _ if seen == self.ask.events => Err(format!("more than {seen} events: {event:?}")),
-            Some(text) if text == wanted && event.kind == kind && number.is_some() => Ok(()),
-            text => {
-                let begin: String = text.unwrap_or_default().chars().take(40).collect();
-                Err(format!(
-                    "event {seen} is {} {begin:?}, number {number:?}",
-                    event.kind
-                ))
+        let text = event.content.as_str().unwrap_or_default();
+        if text == wanted && event.kind == kind && number == Some((seen + 1) as f64) {
+            return Ok(());
+        }
+        let begin: String = text.chars().take(40).collect();
+        let told = format!(
+            "event {seen} is {} {begin:?}, number {number:?}",
+            event.kind
+        );
+        let mut parts = text.split(':').map(|part| part.parse::<u64>().ok());
+        match (parts.next().flatten(), parts.next().flatten()) {
+            (Some(call), Some(index)) if call == self.ask.call && index > seen => {
+                Err(("lost", told))
             }
+            (Some(call), Some(index)) if call == self.ask.call && index < seen => {
+                Err(("out of order", told))
+            }
+            _ => Err(("damaged", told)),
         }
     }
 
@@ -171,7 +269,7 @@ impl Call {
         value: &serde_json::Value,
         error: Option<&Error>,
         counts: &Counts,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let cut = matches!(
             error,
             Some(
@@ -191,6 +289,7 @@ impl Call {
         let wanted = ending(&self.ask, complete);
         let whole = seen == complete && value.as_str() == Some(&wanted);
         let end = match (kind, self.ask.end) {
+            _ if self.target.is_battered() => "battered",
             (EventKind::Result, End::Done) if whole => "result",
             (EventKind::TerminalError, End::Fail) if tool && whole => "failed",
             (EventKind::TerminalError, End::Panic) if tool && seen == complete => "failed",
@@ -206,9 +305,9 @@ impl Call {
             (EventKind::TerminalError, _) if cut && self.target.is_disturbed() => "cut",
             _ => {
                 let value: String = value.to_string().chars().take(80).collect();
-                return Err(format!(
-                    "ended after {seen} events as {kind} {value} {error:?}"
-                ));
+                let told = format!("after {seen} events {kind} {value} {error:?}");
+                let lost = *kind == EventKind::Result && seen != complete;
+                return Err((if lost { "lost" } else { "ended wrongly" }, told));
             }
         };
         counts.add(end, 1);
@@ -229,10 +328,14 @@ impl Call {
     }
 }
 
-async fn nothing_after(events: &mut CallStream) -> Result<(), String> {
+fn wrong_end(what: String) -> Fault {
+    ("ended wrongly", what)
+}
+
+async fn nothing_after(events: &mut CallStream) -> Result<(), Fault> {
     for _ in 0..2 {
         if let Some(event) = events.next().await {
-            return Err(format!("after the end: {event:?}"));
+            return Err(wrong_end(format!("after the end: {event:?}")));
         }
     }
     Ok(())

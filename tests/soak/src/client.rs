@@ -12,10 +12,13 @@ use crate::call::{Call, Reader, Target};
 use crate::dice::Dice;
 use crate::own::{Counts, commands};
 use crate::report::Setup;
-use crate::tools::{Ask, End};
+use crate::tools::{Ask, End, limits};
+use crate::watch::children;
 
 /// Longer than anything that is meant to end may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const CONNECT: Duration = Duration::from_secs(20);
 
 /// Calls until it is told `stop`.
 pub async fn run(setup: Setup) {
@@ -61,8 +64,9 @@ pub async fn run(setup: Setup) {
     if !gone.await {
         let own = counts.report();
         let (tasks, left) = (own.tasks, own.fds);
+        let children = children(std::process::id()).len();
         counts.wrong(format!(
-            "{tasks} tasks are left, and {left} descriptors of {fds}"
+            "{tasks} tasks are left, {children} children, and {left} descriptors of {fds}"
         ));
     }
     counts.add("over", 1);
@@ -83,7 +87,7 @@ struct Client {
 impl Client {
     async fn live(mut self) {
         while !*self.stopped.borrow() {
-            let hub = AgentHubClient::builder().build();
+            let hub = AgentHubClient::builder().limits(limits()).build();
             let targets = self.targets();
             for target in &targets {
                 self.connect(&hub, *target).await;
@@ -95,12 +99,16 @@ impl Client {
                 let before = self.calls;
                 if timeout(PATIENCE, self.step(&hub, &targets)).await.is_err() {
                     let number = self.number;
-                    self.counts.wrong(format!(
-                        "client {number} hangs in a step after call {before}"
-                    ));
+                    let what = format!("client {number} hangs in a step after call {before}");
+                    self.counts.wrong_call("hangs", what);
                 }
                 self.pause(self.calls - before).await;
             }
+            let target = *self.dice.pick(&targets).unwrap_or(&Target::Steady);
+            let mut left = self.call(target);
+            left.reader = Reader::Stream;
+            (left.ask.end, left.ask.plain) = (End::Hang, false);
+            let left = left.leave(&hub).await;
             match self.dice.percent(50) {
                 true => {
                     if timeout(PATIENCE, hub.close()).await.is_err() {
@@ -108,21 +116,35 @@ impl Client {
                     }
                     self.counts.add("closed", 1);
                 }
-                false => self.counts.add("left", 1),
+                false => {
+                    drop(hub);
+                    self.counts.add("left", 1);
+                }
+            }
+            if timeout(PATIENCE, left.read(&self.counts)).await.is_err() {
+                self.counts.wrong("a stream outlives its hub".to_owned());
             }
         }
     }
 
-    /// Every client knows the steady server; one in eight has a child.
+    /// Every client knows the steady server; one in four has a child.
     fn targets(&mut self) -> Vec<Target> {
         let mut targets = vec![Target::Steady];
-        for target in [Target::Flaky, Target::Mortal, Target::Replay] {
-            if self.dice.percent(50) {
+        for target in [
+            Target::Mounted,
+            Target::Flaky,
+            Target::Mortal,
+            Target::Replay,
+            Target::Battered,
+        ] {
+            if self.dice.percent(40) {
                 targets.push(target);
             }
         }
-        if self.number % 8 == 0 {
-            targets.push(Target::Child);
+        match self.number % 8 {
+            0 => targets.push(Target::Child),
+            4 => targets.push(Target::BatteredChild),
+            _ => {}
         }
         targets
     }
@@ -139,21 +161,32 @@ impl Client {
         let name = target.name();
         for _ in 0..5 {
             let connecting = match target {
-                Target::Child => {
+                Target::Child | Target::BatteredChild => {
                     let program = std::env::current_exe().unwrap_or_default();
-                    let command = StdioCommand::new(program).arg("stdio");
-                    let connecting = hub.connect_stdio(name, command).era(era).replace(true);
+                    let command = StdioCommand::new(program).arg(match target {
+                        Target::Child => "stdio",
+                        _ => "battered",
+                    });
+                    let connecting = hub
+                        .connect_stdio(name, command)
+                        .era(era)
+                        .replace(true)
+                        .connect_timeout(CONNECT);
                     connecting.into_future()
                 }
                 _ => {
                     let url = format!("http://{}/mcp", self.setup.servers[name]);
-                    hub.reconnect_http(name, url).era(era).into_future()
+                    hub.reconnect_http(name, url)
+                        .era(era)
+                        .connect_timeout(CONNECT)
+                        .into_future()
                 }
             };
             match timeout(PATIENCE, connecting).await {
                 Ok(Ok(tools)) if tools.iter().any(|tool| tool.name() == "stream") => {
                     return self.counts.add("connects", 1);
                 }
+                Ok(_) if target.is_battered() => {}
                 Ok(Ok(_)) => self.counts.wrong(format!("{name} lists no stream")),
                 Ok(Err(error)) if target.is_disturbed() => {
                     self.counts.add("refused", 1);
@@ -206,6 +239,7 @@ impl Client {
             Ok(tools) if tools.iter().any(|tool| tool.name() == "stream") => {
                 self.counts.add("lists", 1);
             }
+            _ if target.is_battered() => {}
             Err(_) if target.is_disturbed() => self.counts.add("lists cut", 1),
             unlike => self.counts.wrong(format!("listing {target:?}: {unlike:?}")),
         }

@@ -14,10 +14,12 @@ mod client;
 mod controller;
 mod dice;
 mod own;
+mod process;
 mod report;
 mod server;
 mod tools;
 mod vandal;
+mod verdict;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -41,6 +43,7 @@ fn main() {
     match mode {
         Some("client") => runtime.block_on(client::run(setup().expect("a setup"))),
         Some("server") => runtime.block_on(server::serve(setup().expect("a setup"))),
+        Some("battered") => runtime.block_on(vandal::batter_stdio()),
         Some("stdio") => runtime.block_on(server::serve_stdio()),
         _ => {
             let Some((seconds, setup)) = parse(&args) else {

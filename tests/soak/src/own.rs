@@ -42,6 +42,12 @@ impl Counts {
         }
     }
 
+    /// The same of a call, by the kind of fault.
+    pub fn wrong_call(&self, fault: &str, what: String) {
+        self.add(fault, 1);
+        self.wrong(format!("{fault}: {what}"));
+    }
+
     pub fn report(&self) -> Report {
         Report {
             rss_kib: status("VmRSS:"),

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_hub_kit::{Bound, McpServer, RawArgs, Tool, ToolContext};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::own::{Counts, commands};
@@ -31,30 +34,49 @@ pub async fn serve(setup: Setup) {
     let (counts, tally) = (Arc::new(Counts::default()), Arc::new(Tally::default()));
     let mut commands = commands();
     let mut running = Vec::new();
-    let mut serving = tokio::task::JoinSet::new();
+    let mut serving = JoinSet::new();
+    let battered = Arc::new(Tally::battered());
+    let runs = || tally.running() + battered.running();
     for (name, addr) in setup.servers {
-        let mut builder = tools::server(&counts, &tally);
+        let of = if name == "battered" {
+            &battered
+        } else {
+            &tally
+        };
+        let mut builder = tools::server(&counts, of);
         builder = match &*name {
             "replay" => builder.sse_replay(true),
+            "mounted" => builder.cancel_on_disconnect(true),
             _ => builder.dynamic_tools(true),
         };
         let (sender, stops) = mpsc::channel(8);
         let server = builder.build();
-        serving.spawn(keep_serving(server.clone(), addr, stops));
+        match &*name {
+            "mounted" => drop(serving.spawn(mount(server.clone(), addr, stops, counts.clone()))),
+            _ => drop(serving.spawn(keep_serving(server.clone(), addr, stops, counts.clone()))),
+        }
         running.push((name, server, sender));
     }
+    let listeners = running.len() as u64;
+    let listening = counts.until(PATIENCE, |own| own.count("listening") == listeners);
+    if !listening.await {
+        counts.wrong("not every server listens".to_owned());
+    }
+    counts.set("fds at the start", counts.report().fds);
+    counts.set("ready", 1);
     let mut ticks = interval(Duration::from_millis(500));
     let mut changes = interval(Duration::from_secs(5));
     let mut extra = false;
     loop {
         tokio::select! {
             _ = ticks.tick() => {
-                counts.set("running", tally.running());
+                counts.set("running", runs());
                 counts.tell();
             }
             _ = changes.tick() => {
                 extra = !extra;
-                for (_, server, _) in running.iter().filter(|(name, ..)| name != "replay") {
+                let same = ["mounted", "replay"];
+                for (_, server, _) in running.iter().filter(|(name, ..)| !same.contains(&&**name)) {
                     let changed = match extra {
                         true => server.add_tool(Tool::new("extra"), async |_: RawArgs, _: ToolContext| Ok(())),
                         false => server.remove_tool("extra"),
@@ -78,16 +100,15 @@ pub async fn serve(setup: Setup) {
         }
     }
     // The clients are gone, so nothing may run.
-    if !counts.until(PATIENCE, |_| tally.running() == 0).await {
-        counts.wrong(format!("{} calls run without a client", tally.running()));
+    if !counts.until(PATIENCE, |_| runs() == 0).await {
+        counts.wrong(format!("{} calls run without a client", runs()));
     }
-    let listeners = running.len() as u64;
     // A task for each listener; all connections have to go by what bounds them.
     if !counts.until(PATIENCE, |own| own.tasks <= listeners).await {
         let tasks = counts.report().tasks;
         counts.wrong(format!("{tasks} tasks at {listeners} idle servers"));
     }
-    counts.add("fds before the end", counts.report().fds);
+    counts.add("fds at the end", counts.report().fds);
     drop(running); // which tells each to end
     let over = async { while serving.join_next().await.is_some() {} };
     if timeout(PATIENCE, over).await.is_err() {
@@ -103,9 +124,15 @@ pub async fn serve(setup: Setup) {
 }
 
 /// Serves on one address, and again each time it was told to stop. Ends with the sender.
-async fn keep_serving(server: McpServer, addr: SocketAddr, mut stops: mpsc::Receiver<Stop>) {
+async fn keep_serving(
+    server: McpServer,
+    addr: SocketAddr,
+    mut stops: mpsc::Receiver<Stop>,
+    counts: Arc<Counts>,
+) {
     loop {
         let bound = bind(&server, addr).await;
+        counts.add("listening", 1);
         let handle = bound.handle();
         let mut serving = Box::pin(bound.serve());
         let stop = tokio::select! {
@@ -136,10 +163,47 @@ async fn bind(server: &McpServer, addr: SocketAddr) -> Bound {
     }
 }
 
+/// Serves within an app of somebody else's, which here is bare hyper. Ends with the sender.
+async fn mount(
+    server: McpServer,
+    addr: SocketAddr,
+    mut stops: mpsc::Receiver<Stop>,
+    counts: Arc<Counts>,
+) {
+    let (Ok(listener), Ok(service)) = (TcpListener::bind(addr).await, server.into_service()) else {
+        return counts.wrong("nothing is mounted".to_owned());
+    };
+    counts.add("listening", 1);
+    let mut ticks = interval(Duration::from_millis(500));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((socket, _)) = accepted else { continue };
+                let _ = socket.set_nodelay(true);
+                let serving = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(socket), service.clone());
+                connections.spawn(serving);
+            }
+            _ = connections.join_next(), if !connections.is_empty() => {}
+            _ = ticks.tick() => counts.set("sessions", sessions(&format!("{service:?}"))),
+            _ = stops.recv() => return,
+        }
+    }
+}
+
+/// How many sessions a service says that it has.
+fn sessions(service: &str) -> u64 {
+    let (_, rest) = service.split_once("sessions: ").unwrap_or_default();
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
+}
+
 /// Serves the one client that started this process.
 pub async fn serve_stdio() {
     quiet_panics();
-    let (counts, tally) = (Arc::new(Counts::default()), Arc::new(Tally::default()));
+    let counts = Arc::new(Counts::default());
+    let tally = Arc::new(Tally::battered());
     if let Err(error) = tools::server(&counts, &tally).build().serve_stdio().await {
         eprintln!("soak: {error}");
         std::process::exit(1);

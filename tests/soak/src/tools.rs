@@ -60,6 +60,8 @@ pub struct Tally {
     running: AtomicU64,
     /// The newest calls of each client: none may run twice.
     recent: Mutex<HashMap<u64, VecDeque<u64>>>,
+    /// What it is asked may have been changed on the way.
+    is_battered: bool,
 }
 
 const RECENT: usize = 64;
@@ -74,6 +76,14 @@ impl Drop for Running<'_> {
 }
 
 impl Tally {
+    /// Of a server whose bytes are changed on the way.
+    pub fn battered() -> Self {
+        Self {
+            is_battered: true,
+            ..Self::default()
+        }
+    }
+
     pub fn running(&self) -> u64 {
         self.running.load(Ordering::Relaxed)
     }
@@ -82,7 +92,7 @@ impl Tally {
         self.running.fetch_add(1, Ordering::Relaxed);
         let mut recent = self.recent.lock().unwrap();
         let calls = recent.entry(call >> 32).or_default();
-        if calls.contains(&call) {
+        if calls.contains(&call) && !self.is_battered {
             counts.wrong(format!("call {call:x} ran twice"));
         }
         if calls.len() == RECENT {
@@ -115,13 +125,24 @@ pub fn server(counts: &Arc<Counts>, tally: &Arc<Tally>) -> McpServerBuilder {
         state,
         async |(counts, tally): (Arc<Counts>, Arc<Tally>), ask: Ask, ctx: ToolContext| {
             let _running = tally.begin(ask.call, &counts);
-            stream(&counts, ask, ctx).await
+            stream(&counts, ask, tally.is_battered, ctx).await
         },
     )
 }
 
-async fn stream(counts: &Counts, ask: Ask, ctx: ToolContext) -> Result<String, ToolError> {
+async fn stream(
+    counts: &Counts,
+    mut ask: Ask,
+    is_battered: bool,
+    ctx: ToolContext,
+) -> Result<String, ToolError> {
     counts.add("calls", 1);
+    if is_battered {
+        ask.events = ask.events.min(10_000);
+        ask.size = ask.size.min(1 << 20);
+        ask.pause_us = ask.pause_us.min(1_000_000);
+        ask.plain = false;
+    }
     let stream = ctx.streamer("soak");
     let mut sent = 0;
     for index in 0..ask.events {

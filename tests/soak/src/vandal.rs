@@ -5,13 +5,17 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
+    copy_bidirectional,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::dice::Dice;
 use crate::own::Counts;
+use crate::tools::{Ask, End};
 
 /// Longer than any time that a server gives a client that does not go on.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -93,6 +97,73 @@ pub async fn vandalise(
             }
         });
     }
+}
+
+/// Calls for more than any buffer holds and reads none of it, so that the server has to hang up.
+pub async fn stall(addr: SocketAddr, counts: Arc<Counts>) {
+    loop {
+        sleep(Duration::from_secs(2)).await;
+        let counts = counts.clone();
+        tokio::spawn(async move {
+            counts.add("stalled", 1);
+            match timeout(PATIENCE, read_nothing(addr)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => counts.wrong(format!("a reader that stalls: {error}")),
+                Err(_) => counts.wrong("a reader that stalls is kept".to_owned()),
+            }
+        });
+    }
+}
+
+async fn read_nothing(addr: SocketAddr) -> Result<(), Anything> {
+    let mut socket = TcpStream::connect(addr).await?;
+    socket.write_all(&posted("", OPEN)).await?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"}") && !head.windows(9).any(|part| part == b"\r\n0\r\n\r\n") {
+        if socket.read_buf(&mut head).await? == 0 {
+            return Err("no session".into());
+        }
+    }
+    let head = String::from_utf8_lossy(&head).to_lowercase();
+    let (_, id) = head.split_once("mcp-session-id: ").ok_or("no session")?;
+    let session = format!(
+        "mcp-session-id: {}\r\n",
+        id.lines().next().unwrap_or_default()
+    );
+    let ask = Ask {
+        call: u64::from(u32::MAX) << 32,
+        events: 1_000_000,
+        size: 1_000,
+        pause_us: 0,
+        end: End::Done,
+        plain: false,
+        load: String::new(),
+    };
+    let call = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "stream", "arguments": ask, "_meta": { "progressToken": 1 } },
+    });
+    socket
+        .write_all(&posted(&session, &call.to_string()))
+        .await?;
+    // Longer than a reader may stall; then what the socket holds is read, and its end.
+    sleep(Duration::from_secs(8)).await;
+    let mut sink = tokio::io::sink();
+    match tokio::io::copy(&mut socket, &mut sink).await {
+        Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+const OPEN: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"vandal","version":"0"}}}"#;
+
+fn posted(headers: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }
 
 /// What is answered until the connection ends or has said how it answers.
@@ -180,6 +251,81 @@ async fn garble(lines: u64, dice: &mut Dice, counts: &Counts) -> Result<(), Anyt
     match status.success() {
         true => Ok(()),
         false => Err(format!("it ended by {status}").into()),
+    }
+}
+
+/// Passes connections on to a server and changes some of the bytes, in both directions.
+pub async fn batter(listener: TcpListener, to: SocketAddr, seed: u64, counts: Arc<Counts>) {
+    let mut dice = Dice::new(seed, 0xba77);
+    while let Ok((near, _)) = listener.accept().await {
+        let (seed, counts) = (dice.between(0, u64::MAX), counts.clone());
+        tokio::spawn(async move {
+            let Ok(far) = TcpStream::connect(to).await else {
+                return;
+            };
+            let (near_in, near_out) = near.into_split();
+            let (far_in, far_out) = far.into_split();
+            // When one direction ends, so does the other.
+            let (one, other) = (Dice::new(seed, 1), Dice::new(seed, 2));
+            let battered = tokio::select! {
+                battered = pass(near_in, far_out, one) => battered,
+                battered = pass(far_in, near_out, other) => battered,
+            };
+            counts.add("battered", battered);
+        });
+    }
+}
+
+/// A server over stdio with the same on its pipes.
+pub async fn batter_stdio() {
+    let seed = u64::from(std::process::id());
+    let Ok(program) = std::env::current_exe() else {
+        return;
+    };
+    let child = Command::new(program)
+        .arg("stdio")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else { return };
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return;
+    };
+    let (one, other) = (Dice::new(seed, 1), Dice::new(seed, 2));
+    tokio::select! {
+        _ = pass(tokio::io::stdin(), input, one) => {}
+        _ = pass(output, tokio::io::stdout(), other) => {}
+    }
+    let _ = timeout(PATIENCE, child.wait()).await;
+    std::process::exit(0); // tokio's stdin would hold it
+}
+
+/// Passes bytes on, and says how often it changed them.
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut dice: Dice,
+) -> u64 {
+    let mut bytes = Vec::with_capacity(8 << 10);
+    let mut battered: u64 = 0;
+    loop {
+        bytes.clear();
+        if !matches!(from.read_buf(&mut bytes).await, Ok(1..)) {
+            return battered;
+        }
+        let place = dice.between(0, bytes.len() as u64) as usize;
+        match dice.between(0, 60) {
+            0 => bytes[place] ^= 1 << dice.between(0, 8),
+            1 => drop(bytes.remove(place)),
+            2 => bytes.insert(place, dice.between(0, 256) as u8),
+            3 => bytes.truncate(place),
+            4 => bytes.extend_from_within(place..),
+            _ => battered = battered.wrapping_sub(1),
+        }
+        battered = battered.wrapping_add(1);
+        if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
+            return battered;
+        }
     }
 }
 
