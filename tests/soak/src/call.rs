@@ -60,6 +60,9 @@ type Fault = (&'static str, String);
 /// The names of what may be wrong with a call.
 pub const FAULTS: [&str; 4] = ["lost", "out of order", "damaged", "ended wrongly"];
 
+/// How long a battered child may take to answer.
+const UNREAD: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, Copy)]
 pub enum Reader {
     Stream,
@@ -93,6 +96,8 @@ pub struct Left {
     call: Call,
     events: CallStream,
     seen: Result<u64, Fault>,
+    /// It was over before its hub was.
+    is_over: bool,
 }
 
 impl Left {
@@ -100,6 +105,9 @@ impl Left {
     pub async fn read(mut self, counts: &Counts) {
         let checked = async {
             let mut seen = self.seen?;
+            if self.is_over {
+                return nothing_after(&mut self.events).await;
+            }
             while let Some(event) = self.events.next().await {
                 if event.is_terminal() {
                     let cut = matches!(event.kind, EventKind::TerminalError);
@@ -126,11 +134,9 @@ impl Left {
 impl Call {
     /// Reads some of it.
     pub async fn leave(self, hub: &AgentHubClient) -> Left {
-        let mut events = hub
-            .call_tool_stream("stream", &self.ask)
-            .server(self.target.name());
+        let mut events = self.events(hub);
         let (mut count, wanted) = (0, self.ask.events / 2);
-        let mut seen = Ok(());
+        let (mut seen, mut is_over) = (Ok(()), false);
         while count < wanted && seen.is_ok() {
             match events.next().await {
                 Some(event) if self.target.is_battered() && !event.is_terminal() => count += 1,
@@ -138,13 +144,18 @@ impl Call {
                     seen = self.follows(&event, count);
                     count += 1;
                 }
-                _ => break,
+                Some(_) if self.target.is_disturbed() => {
+                    is_over = true;
+                    break;
+                }
+                event => seen = Err(wrong_end(format!("after {count} events {event:?}"))),
             }
         }
         Left {
             call: self,
             events,
             seen: seen.map(|()| count),
+            is_over,
         }
     }
 
@@ -170,7 +181,7 @@ impl Call {
             .call_tool("stream", &self.ask)
             .server(self.target.name());
         if self.target == Target::BatteredChild {
-            call = call.timeout(Duration::from_secs(5));
+            call = call.timeout(UNREAD);
         }
         let answer = call.await;
         let said = match answer {
@@ -185,14 +196,19 @@ impl Call {
         self.ended(0, &said.0, &said.1, said.2.as_ref(), counts)
     }
 
-    async fn stream(&self, hub: &AgentHubClient, counts: &Counts) -> Result<(), Fault> {
-        let mut events = hub
+    fn events(&self, hub: &AgentHubClient) -> CallStream {
+        let events = hub
             .call_tool_stream("stream", &self.ask)
             .server(self.target.name());
-        // Over a pipe an answer that cannot be read is one that does not come.
-        if self.target == Target::BatteredChild {
-            events = events.timeout(Duration::from_secs(5));
+        match self.target {
+            // Over a pipe an answer that cannot be read is one that does not come.
+            Target::BatteredChild => events.timeout(UNREAD),
+            _ => events,
         }
+    }
+
+    async fn stream(&self, hub: &AgentHubClient, counts: &Counts) -> Result<(), Fault> {
+        let mut events = self.events(hub);
         if let Reader::Waits { total, idle } = self.reader {
             if let Some(total) = total {
                 events = events.timeout(total);

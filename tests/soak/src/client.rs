@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, Era, StdioCommand};
+use agent_hub_kit::{AgentHubClient, Era, Limits, StdioCommand};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{interval, sleep, timeout};
@@ -12,13 +12,14 @@ use crate::call::{Call, Reader, Target};
 use crate::dice::Dice;
 use crate::own::{Counts, commands};
 use crate::report::Setup;
-use crate::tools::{Ask, End, limits};
+use crate::tools::{Ask, End};
 use crate::watch::children;
 
 /// Longer than anything that is meant to end may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const CONNECT: Duration = Duration::from_secs(20);
+/// Within it a client knows that a server has gone, and that an answer was changed on the way.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// Calls until it is told `stop`.
 pub async fn run(setup: Setup) {
@@ -74,6 +75,15 @@ pub async fn run(setup: Setup) {
     std::process::exit(0);
 }
 
+fn hub_limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.list_timeout = Duration::from_secs(10);
+    // Well before a server hangs up: a call on a connection that is about to be closed may be lost.
+    limits.pool_idle_timeout = Duration::from_secs(2);
+    limits.resume_delay = Duration::from_millis(100);
+    limits
+}
+
 struct Client {
     number: u64,
     setup: Setup,
@@ -87,7 +97,7 @@ struct Client {
 impl Client {
     async fn live(mut self) {
         while !*self.stopped.borrow() {
-            let hub = AgentHubClient::builder().limits(limits()).build();
+            let hub = AgentHubClient::builder().limits(hub_limits()).build();
             let targets = self.targets();
             for target in &targets {
                 self.connect(&hub, *target).await;
@@ -108,7 +118,11 @@ impl Client {
             let mut left = self.call(target);
             left.reader = Reader::Stream;
             (left.ask.end, left.ask.plain) = (End::Hang, false);
-            let left = left.leave(&hub).await;
+            let left = timeout(PATIENCE, left.leave(&hub)).await;
+            if left.is_err() {
+                self.counts
+                    .wrong_call("hangs", format!("a call of {target:?}"));
+            }
             match self.dice.percent(50) {
                 true => {
                     if timeout(PATIENCE, hub.close()).await.is_err() {
@@ -121,13 +135,15 @@ impl Client {
                     self.counts.add("left", 1);
                 }
             }
-            if timeout(PATIENCE, left.read(&self.counts)).await.is_err() {
+            if let Ok(left) = left
+                && timeout(PATIENCE, left.read(&self.counts)).await.is_err()
+            {
                 self.counts.wrong("a stream outlives its hub".to_owned());
             }
         }
     }
 
-    /// Every client knows the steady server; one in four has a child.
+    /// Every client knows the steady server; some have a child.
     fn targets(&mut self) -> Vec<Target> {
         let mut targets = vec![Target::Steady];
         for target in [
@@ -135,15 +151,15 @@ impl Client {
             Target::Flaky,
             Target::Mortal,
             Target::Replay,
-            Target::Battered,
         ] {
             if self.dice.percent(40) {
                 targets.push(target);
             }
         }
-        match self.number % 8 {
-            0 => targets.push(Target::Child),
-            4 => targets.push(Target::BatteredChild),
+        match self.number % 16 {
+            0 | 8 => targets.push(Target::Child),
+            4 => targets.push(Target::Battered),
+            12 => targets.push(Target::BatteredChild),
             _ => {}
         }
         targets
@@ -159,7 +175,8 @@ impl Client {
     async fn connect(&mut self, hub: &AgentHubClient, target: Target) {
         let era = self.era();
         let name = target.name();
-        for _ in 0..5 {
+        let tries = if target.is_battered() { 1 } else { 5 };
+        for _ in 0..tries {
             let connecting = match target {
                 Target::Child | Target::BatteredChild => {
                     let program = std::env::current_exe().unwrap_or_default();

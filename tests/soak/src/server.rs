@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_hub_kit::{Bound, McpServer, RawArgs, Tool, ToolContext};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -46,7 +46,9 @@ pub async fn serve(setup: Setup) {
         let mut builder = tools::server(&counts, of);
         builder = match &*name {
             "replay" => builder.sse_replay(true),
-            "mounted" => builder.cancel_on_disconnect(true),
+            "mounted" => builder
+                .cancel_on_disconnect(true)
+                .allowed_hosts(["localhost", "127.0.0.1"]),
             _ => builder.dynamic_tools(true),
         };
         let (sender, stops) = mpsc::channel(8);
@@ -182,6 +184,8 @@ async fn mount(
                 let Ok((socket, _)) = accepted else { continue };
                 let _ = socket.set_nodelay(true);
                 let serving = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(tools::limits().idle_connection_timeout)
                     .serve_connection(TokioIo::new(socket), service.clone());
                 connections.spawn(serving);
             }

@@ -21,11 +21,7 @@ use crate::tools::{Ask, End};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is sent on a connection of its own, and how an answer may begin; empty: there may be none.
-struct Trick {
-    name: &'static str,
-    bytes: &'static [u8],
-    answers: &'static [&'static str],
-}
+struct Trick(&'static str, &'static [u8], &'static [&'static str]);
 
 macro_rules! post {
     ($length:literal, $rest:literal) => {
@@ -40,24 +36,38 @@ macro_rules! post {
     };
 }
 
+const NOT_HTTP: &[&str] = &["", "HTTP/1.1 400"];
+const TOO_LATE: &[&str] = &["", "HTTP/1.1 408", "HTTP/1.1 400"];
+const BAD: &[&str] = &["HTTP/1.1 400"];
+
+#[rustfmt::skip]
 const TRICKS: &[Trick] = &[
-    Trick { name: "no HTTP", bytes: b"hello, is this the door?\r\n\r\n", answers: &["", "HTTP/1.1 400"] },
-    Trick { name: "bytes", bytes: b"\x16\x03\x01\x02\x00\x01\xff\xfe\x00\x00", answers: &["", "HTTP/1.1 400"] },
-    Trick { name: "nothing", bytes: b"", answers: &["", "HTTP/1.1 408"] },
-    Trick { name: "half a head", bytes: b"POST /mcp HTTP/1.1\r\nhost: local", answers: &["", "HTTP/1.1 408"] },
-    Trick { name: "another path", bytes: b"GET /elsewhere HTTP/1.1\r\nhost: localhost\r\n\r\n", answers: &["HTTP/1.1 404"] },
-    Trick { name: "another host", bytes: b"POST /mcp HTTP/1.1\r\nhost: evil.example\r\ncontent-length: 2\r\n\r\n{}", answers: &["HTTP/1.1 403", "HTTP/1.1 421"] },
-    Trick { name: "another method", bytes: b"PATCH /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n", answers: &["HTTP/1.1 405"] },
-    Trick { name: "a chunk that is none", bytes: b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", answers: &["", "HTTP/1.1 400"] },
-    Trick { name: "a cut body", bytes: post!("500", "\r\n{\"jsonrpc\":\"2.0\","), answers: &["", "HTTP/1.1 408", "HTTP/1.1 400"] },
-    Trick { name: "no JSON", bytes: post!("9", "\r\n{\"jsonrp}"), answers: &["HTTP/1.1 400"] },
-    Trick { name: "no UTF-8", bytes: b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: 4\r\n\r\n{\"\xff}", answers: &["HTTP/1.1 400"] },
-    Trick { name: "no message", bytes: post!("12", "\r\n{\"jsonrpc\":1}"), answers: &["HTTP/1.1 400"] },
-    Trick { name: "too much", bytes: post!("99999999999", "\r\n"), answers: &["HTTP/1.1 413"] },
-    Trick { name: "an id that is none", bytes: post!("48", "\r\n{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"tools/list\"}"), answers: &["HTTP/1.1 400"] },
-    Trick { name: "a session that is none", bytes: post!("46", "mcp-session-id: 0123\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), answers: &["HTTP/1.1 404", "HTTP/1.1 400"] },
-    Trick { name: "a version that is none", bytes: post!("46", "mcp-protocol-version: 1999-01-01\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), answers: &["HTTP/1.1 400"] },
-    Trick { name: "an answer to nothing", bytes: post!("36", "\r\n{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}"), answers: &["HTTP/1.1 4", "HTTP/1.1 202"] },
+    Trick("no HTTP", b"hello, is this the door?\r\n\r\n", NOT_HTTP),
+    Trick("bytes", b"\x16\x03\x01\x02\x00\x01\xff\xfe\x00\x00", TOO_LATE),
+    Trick("nothing", b"", TOO_LATE),
+    Trick("half a head", b"POST /mcp HTTP/1.1\r\nhost: local", TOO_LATE),
+    // One that is mounted does not know its path.
+    Trick("another path", b"GET /elsewhere HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        &["HTTP/1.1 404", "HTTP/1.1 405"]),
+    Trick("another host", b"POST /mcp HTTP/1.1\r\nhost: evil.example\r\ncontent-length: 2\r\n\r\n{}",
+        &["HTTP/1.1 403"]),
+    Trick("another method", b"PATCH /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n",
+        &["HTTP/1.1 405"]),
+    Trick("a chunk that is none", b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        accept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", NOT_HTTP),
+    Trick("a cut body", post!("500", "\r\n{\"jsonrpc\":\"2.0\","), TOO_LATE),
+    Trick("no JSON", post!("9", "\r\n{\"jsonrp}"), BAD),
+    Trick("no UTF-8", b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        accept: application/json, text/event-stream\r\ncontent-length: 4\r\n\r\n{\"\xff}", BAD),
+    Trick("no message", post!("13", "\r\n{\"jsonrpc\":1}"), BAD),
+    Trick("too much", post!("99999999999", "\r\n"), &["HTTP/1.1 413"]),
+    Trick("an id that is none", post!("48", "\r\n{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"tools/list\"}"), BAD),
+    Trick("a session that is none", post!("46", "mcp-session-id: 0123\r\n\r\n\
+        {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), &["HTTP/1.1 404", "HTTP/1.1 400"]),
+    Trick("a version that is none", post!("46", "mcp-protocol-version: 1999-01-01\r\n\r\n\
+        {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), BAD),
+    Trick("an answer to nothing", post!("37", "\r\n{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}"),
+        &["HTTP/1.1 4", "HTTP/1.1 202"]),
 ];
 
 /// Sends such a thing so many times a second.
@@ -73,27 +83,25 @@ pub async fn vandalise(
         let (Some(trick), Some(addr)) = (dice.pick(TRICKS), dice.pick(&servers).copied()) else {
             return;
         };
-        let (trick, counts) = (&*trick, counts.clone());
+        let (Trick(name, bytes, answers), counts) = (trick, counts.clone());
         // Some go without waiting for the answer.
         let waits = dice.percent(80);
         tokio::spawn(async move {
             counts.add("malformed", 1);
-            match timeout(PATIENCE, play(trick, addr, waits)).await {
+            match timeout(PATIENCE, play(bytes, addr, waits)).await {
                 Ok(Ok(answer))
                     if !waits
-                        || trick.answers.iter().any(|begin| match *begin {
+                        || answers.iter().any(|begin| match *begin {
                             "" => answer.is_empty(),
                             begin => answer.starts_with(begin),
                         }) => {}
                 Ok(Ok(answer)) if addr == steady || !answer.is_empty() => {
                     let begin: String = answer.chars().take(60).collect();
-                    counts.wrong(format!("{}: answered by {begin:?}", trick.name));
+                    counts.wrong(format!("{}: answered by {begin:?}", name));
                 }
-                Ok(Err(error)) if addr == steady => {
-                    counts.wrong(format!("{}: {error}", trick.name))
-                }
+                Ok(Err(error)) if addr == steady => counts.wrong(format!("{}: {error}", name)),
                 Ok(_) => {}
-                Err(_) => counts.wrong(format!("{}: the connection stays open", trick.name)),
+                Err(_) => counts.wrong(format!("{}: the connection stays open", name)),
             }
         });
     }
@@ -101,12 +109,12 @@ pub async fn vandalise(
 
 /// Calls for more than any buffer holds and reads none of it, so that the server has to hang up.
 pub async fn stall(addr: SocketAddr, counts: Arc<Counts>) {
-    loop {
+    for call in u64::from(u32::MAX) << 32.. {
         sleep(Duration::from_secs(2)).await;
         let counts = counts.clone();
         tokio::spawn(async move {
             counts.add("stalled", 1);
-            match timeout(PATIENCE, read_nothing(addr)).await {
+            match timeout(PATIENCE, read_nothing(addr, call)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => counts.wrong(format!("a reader that stalls: {error}")),
                 Err(_) => counts.wrong("a reader that stalls is kept".to_owned()),
@@ -115,7 +123,7 @@ pub async fn stall(addr: SocketAddr, counts: Arc<Counts>) {
     }
 }
 
-async fn read_nothing(addr: SocketAddr) -> Result<(), Anything> {
+async fn read_nothing(addr: SocketAddr, call: u64) -> Result<(), Anything> {
     let mut socket = TcpStream::connect(addr).await?;
     socket.write_all(&posted("", OPEN)).await?;
     let mut head = Vec::new();
@@ -131,7 +139,7 @@ async fn read_nothing(addr: SocketAddr) -> Result<(), Anything> {
         id.lines().next().unwrap_or_default()
     );
     let ask = Ask {
-        call: u64::from(u32::MAX) << 32,
+        call,
         events: 1_000_000,
         size: 1_000,
         pause_us: 0,
@@ -167,9 +175,9 @@ fn posted(headers: &str, body: &str) -> Vec<u8> {
 }
 
 /// What is answered until the connection ends or has said how it answers.
-async fn play(trick: &Trick, addr: SocketAddr, waits: bool) -> std::io::Result<String> {
+async fn play(bytes: &[u8], addr: SocketAddr, waits: bool) -> std::io::Result<String> {
     let mut socket = TcpStream::connect(addr).await?;
-    socket.write_all(trick.bytes).await?;
+    socket.write_all(bytes).await?;
     let mut answer = Vec::new();
     if waits {
         while !answer.windows(4).any(|part| part == b"\r\n\r\n") {

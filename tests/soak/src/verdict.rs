@@ -12,11 +12,11 @@ use crate::watch::{Child, Rule};
 const RULES: [Rule; 9] = [
     Rule {
         what: "RSS of the clients, KiB",
-        constant: 24 << 10,
+        constant: 32 << 10,
     },
     Rule {
         what: "RSS of the servers, KiB",
-        constant: 24 << 10,
+        constant: 32 << 10,
     },
     Rule {
         what: "descriptors of the clients",
