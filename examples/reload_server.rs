@@ -24,7 +24,9 @@ async fn greet(_: RawArgs, ctx: ToolContext) -> Result<String, ToolError> {
 fn told_to_end() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut told = signal(SignalKind::terminate()).expect("a process may wait for signals");
-    async move { drop(told.recv().await) }
+    async move {
+        told.recv().await;
+    }
 }
 
 #[cfg(not(unix))]

@@ -2,12 +2,13 @@
 # Every check of this repository, from a fresh clone. Needs Rust with rustfmt and clippy; for the
 # interop tests Python 3.10 or newer with venv, and PyPI the first time; and for those and the
 # conformance suite Node.js with npm, and its registry the first time. --full also needs nightly Rust
-# and a C++ compiler, which the fuzzer is built with, and puts a real model into the user's cache.
+# and a C++ compiler, which the fuzzer is built with, and Chromium; it puts a real model into the
+# user's cache.
 #
 #   tests/run.sh                     all steps
-#   tests/run.sh --full              also the long ones: a real model, the comparison with the official
-#                                    SDK, the footprint, a soak of a minute, and each fuzz target for
-#                                    FUZZ_SECONDS (60)
+#   tests/run.sh --full              also the long ones: a real model, the supply chain, the official
+#                                    inspector, the comparison with the official SDK, the footprint, a
+#                                    soak of a minute, and each fuzz target for FUZZ_SECONDS (60)
 #   CI=true tests/run.sh             a missing peer is a failure instead of a skip
 #   PYTHON=python3.12 tests/run.sh   the Python that the Python peers run on; NODE likewise
 #
@@ -289,6 +290,11 @@ if [ -n "$full" ]; then
         else
             skipped+=("advisories: $advisory_db cannot be reached")
         fi
+    fi
+    optional=true step "install the inspector" tests/inspector/run.sh --install
+    if [ "$status" -eq 0 ]; then
+        step "the official inspector" tests/inspector/run.sh
+        count_tests
     fi
     step "compare with the official SDK" compare
     grep '^|' "$log" || true

@@ -307,7 +307,8 @@ impl McpServerBuilder {
     }
 
     /// Web origins (`https://app.example`) whose pages may call this server, and see its answers:
-    /// browsers are told so (CORS). On a loopback address pages of this machine may do so as well.
+    /// browsers are told so (CORS). On a loopback address a page of this machine is not refused
+    /// either, but what browsers ask for first, and the answers, are only for those named here.
     /// Cookies are not asked for; a page sends its token as `Authorization`.
     pub fn allowed_origins<O: Into<String>>(
         mut self,

@@ -261,25 +261,25 @@ async fn a_page_can_read_every_answer_errors_included() {
 
 // Covers R-1701.
 #[tokio::test]
-async fn pages_of_this_machine_may_ask_a_server_of_this_machine() {
-    let served = serve(echo(builder())).await;
+async fn a_page_of_this_machine_sees_nothing_unless_it_is_named() {
+    let page = ("Origin", "http://localhost:6274");
     let call = stated::body(1, "tools/call", stated::quiet("echo", json!({"text": "x"})));
-    for page in [
-        "http://localhost:6274",
-        "http://127.0.0.1",
-        "https://[::1]:1",
+    let served = serve(echo(builder())).await;
+    // No browser sends a call of its own accord: this one stands for a program on this machine.
+    for (request, status) in [
+        (bare("OPTIONS /mcp", &[page, ASKS]), 405),
+        (stated::bytes(served.addr, &call, &[page]), 200),
+        (stated::bytes(served.addr, &call, &[]), 200),
     ] {
-        let origin = ("Origin", page);
-        let answer = ask(&served, bare("OPTIONS /mcp", &[origin, ASKS])).await;
-        assert_eq!(answer.head.status, 204, "{page}");
-        let answer = ask(&served, stated::bytes(served.addr, &call, &[origin])).await;
-        assert_eq!(answer.head.status, 200, "{page}");
-        seen_by_page(page, &answer.head, page);
+        let answer = ask(&served, request).await;
+        assert_eq!(answer.head.status, status, "{}", answer.head.text);
+        assert_eq!(for_browsers(&answer.head), [""; 0]);
     }
-    // Whoever is no page gets nothing that only pages need.
-    let answer = ask(&served, stated::bytes(served.addr, &call, &[])).await;
-    assert_eq!(for_browsers(&answer.head), [""; 0]);
-    assert_eq!(answer.head.header("vary"), None);
+    let served = serve(echo(builder()).allowed_origins([page.1])).await;
+    let answer = ask(&served, bare("OPTIONS /mcp", &[page, ASKS])).await;
+    assert_eq!(answer.head.status, 204);
+    let answer = ask(&served, stated::bytes(served.addr, &call, &[page])).await;
+    seen_by_page("named", &answer.head, page.1);
 }
 
 #[tokio::test]

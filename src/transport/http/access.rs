@@ -105,9 +105,9 @@ impl Access {
         }
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(first) = origins.next() else {
-            return Ok(match self.loopback || !self.origins.is_empty() {
-                true => Cors::NotAsked,
-                false => Cors::Off,
+            return Ok(match self.origins.is_empty() {
+                true => Cors::Off,
+                false => Cors::NotAsked,
             });
         };
         let is_alone = origins.next().is_none();
@@ -119,7 +119,9 @@ impl Access {
                 };
             }
         }
-        Ok(match is_alone {
+        // Pages of this machine may send what browsers send unasked, as any program here may. To
+        // read the answers takes being named.
+        Ok(match is_alone && self.names(first) {
             true => Cors::Granted(first.clone()),
             false => Cors::NotAsked,
         })
@@ -137,11 +139,14 @@ impl Access {
     }
 
     fn allows_origin(&self, origin: &HeaderValue) -> bool {
-        let plain = origin.to_str().ok().and_then(plain_origin);
-        plain.is_some_and(|origin| {
-            let mut listed = self.origins.iter();
-            self.loopback && is_loopback_origin(origin)
-                || listed.any(|allowed| allowed.eq_ignore_ascii_case(origin))
+        self.loopback && plain_text(origin).is_some_and(is_loopback_origin) || self.names(origin)
+    }
+
+    /// True if the user named it.
+    fn names(&self, origin: &HeaderValue) -> bool {
+        plain_text(origin).is_some_and(|origin| {
+            let mut named = self.origins.iter();
+            named.any(|named| named.eq_ignore_ascii_case(origin))
         })
     }
 }
@@ -247,6 +252,10 @@ fn plain_origin(text: &str) -> Option<&str> {
     };
     Authority::parse(rest)?;
     Some(text.strip_suffix(default_port).unwrap_or(text))
+}
+
+fn plain_text(origin: &HeaderValue) -> Option<&str> {
+    origin.to_str().ok().and_then(plain_origin)
 }
 
 fn is_loopback_origin(origin: &str) -> bool {

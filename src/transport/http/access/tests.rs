@@ -175,7 +175,7 @@ fn a_host_is_named_exactly_once() {
         Version::HTTP_10,
         &HeaderMap::new(),
     );
-    assert_eq!(old, Ok(Cors::NotAsked));
+    assert_eq!(old, Ok(Cors::Off));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn origin(origins: &[&str]) -> HeaderMap {
 
 // Covers R-1701.
 #[test]
-fn an_answer_is_for_the_page_that_is_allowed_and_alone() {
+fn an_answer_is_for_the_page_that_is_named_and_alone() {
     let granted = |origin: &'static str| Ok(Cors::Granted(HeaderValue::from_static(origin)));
     let barred = |origin: &str| Err(Barred::Origin(origin.as_bytes().to_vec()));
     let listed = &["https://app.example"][..];
@@ -248,7 +248,7 @@ fn an_answer_is_for_the_page_that_is_allowed_and_alone() {
             "no page",
             access(LOOPBACK, &[], &[]),
             &[][..],
-            Ok(Cors::NotAsked),
+            Ok(Cors::Off),
         ),
         (
             "no page, listed",
@@ -265,6 +265,12 @@ fn an_answer_is_for_the_page_that_is_allowed_and_alone() {
         (
             "local",
             access(LOOPBACK, &[], listed),
+            &["http://localhost:5173"],
+            Ok(Cors::NotAsked),
+        ),
+        (
+            "local, listed",
+            access(LOOPBACK, &[], &["http://localhost:5173"]),
             &["http://localhost:5173"],
             granted("http://localhost:5173"),
         ),
@@ -296,7 +302,7 @@ fn an_answer_is_for_the_page_that_is_allowed_and_alone() {
             "unchecked, local",
             unchecked(LOOPBACK, &[]),
             &["http://localhost"],
-            granted("http://localhost"),
+            Ok(Cors::NotAsked),
         ),
         (
             "unchecked, another",
