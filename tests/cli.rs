@@ -378,7 +378,11 @@ async fn the_exit_status_says_how_it_ended() {
             1,
             "the idle_timeout of 200ms",
         ),
-        (&["call", url, "echo", "{}"], 1, "missing field `text`"),
+        (
+            &["call", url, "echo", "{}"],
+            1,
+            "`text`: expected a string, but it is missing",
+        ),
         (&[], 2, "Usage"),
         (&["call"], 2, "<TARGET>"),
         (&["call", url], 2, "<TOOL>"),

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use agent_hub_kit::specialists::{build_echo_server, build_llm_server};
 use agent_hub_kit::{
-    AgentHubClient, ChatRequest, DummyLlm, END, ENVELOPE_VERSION, Error, EventKind, EventStreamer,
-    LlmGraph, McpServer, McpServerBuilder, OpenAiLlm, RawArgs, START, StreamEvent,
-    TERMINAL_EVENT_TYPES, Tool, ToolContext, ToolError, decode_envelope, encode_envelope,
-    stream_text_iter, stream_text_stream, testing, try_stream_text_iter, try_stream_text_stream,
+    AgentHubClient, ChatRequest, DataUri, DummyLlm, END, ENVELOPE_VERSION, Error, EventKind,
+    EventStreamer, ImageInput, LlmGraph, McpServer, McpServerBuilder, OpenAiLlm, RawArgs, START,
+    StreamEvent, TERMINAL_EVENT_TYPES, Tool, ToolContext, ToolError, as_image_uris,
+    decode_envelope, encode_envelope, encode_image_to_data_uri, stream_text_iter,
+    stream_text_stream, testing, try_stream_text_iter, try_stream_text_stream,
 };
 use futures_util::{StreamExt, stream};
 use schemars::JsonSchema;
@@ -269,6 +270,32 @@ async fn error_tells_a_tool_a_cancel_and_what_may_be_tried_again() {
         error.is_retryable() && error.source().is_some(),
         "{error:?}"
     );
+}
+
+#[test]
+fn as_image_uris_encode_image_to_data_uri_image_input_and_data_uri() {
+    let folder = std::env::temp_dir();
+    let file = folder.join(format!("agent-hub-kit-{}.gif", std::process::id()));
+    std::fs::write(&file, b"GIF89a").unwrap();
+    let uri = "data:image/gif;base64,R0lGODlh";
+    let bytes: &[u8] = b"GIF89a";
+    let inputs = [
+        ImageInput::from(file.as_path()),
+        ImageInput::from(file.clone()),
+        ImageInput::from(bytes),
+        ImageInput::from(bytes.to_vec()),
+        ImageInput::from(bytes::Bytes::from_static(b"GIF89a")),
+        ImageInput::from(uri),
+    ];
+    let uris = as_image_uris(inputs).unwrap();
+    assert_eq!(json!(uris), json!(vec![uri; 6]));
+    std::fs::remove_file(&file).unwrap();
+
+    let uri: DataUri = encode_image_to_data_uri(bytes).unwrap();
+    assert_eq!((uri.media_type(), &uri.decode()[..]), ("image/gif", bytes));
+    assert_eq!(DataUri::parse(uri.as_str()).unwrap(), uri);
+    let gone = encode_image_to_data_uri(file.as_path()).unwrap_err();
+    assert!(gone.to_string().contains(file.to_str().unwrap()), "{gone}");
 }
 
 #[tokio::test]

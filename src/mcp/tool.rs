@@ -120,6 +120,11 @@ impl Tool {
         &self.name
     }
 
+    /// The input schema.
+    pub(crate) fn accepted(&self) -> &RawJson {
+        &self.input_schema
+    }
+
     /// Its arguments that travel in headers too.
     pub(crate) fn param_headers(&self) -> &[ParamHeader] {
         &self.param_headers

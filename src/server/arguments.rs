@@ -3,22 +3,34 @@
 //! Owns what the caller is told when they do not fit, in words that a model can act on; must not
 //! know tools or what runs.
 
+mod wanted;
+
 use std::fmt;
 
 use serde::Deserialize;
 use serde_path_to_error::{Path, Segment};
 
 use super::output::ToolError;
+use crate::wire::jsonrpc::RawJson;
 
-pub(super) fn read_arguments<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ToolError> {
+/// `schema` is what the caller was told of them, if that is known.
+pub(super) fn read_arguments<'a, T: Deserialize<'a>>(
+    json: &'a str,
+    schema: Option<&RawJson>,
+) -> Result<T, ToolError> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|e| misfit(json, e.path(), e.inner()))
+        .map_err(|e| misfit(json, schema, e.path(), e.inner()))
 }
 
 /// Says which field is wrong, what belongs there and what came. Apart from what there is one of for
 /// each type of arguments.
-fn misfit(json: &str, path: &Path, error: &serde_json::Error) -> ToolError {
+fn misfit(
+    json: &str,
+    schema: Option<&RawJson>,
+    path: &Path,
+    error: &serde_json::Error,
+) -> ToolError {
     let text = error.to_string();
     let fault = match without_position(&text) {
         // The JSON is sound, so that this is of an enum and nothing else.
@@ -26,7 +38,20 @@ fn misfit(json: &str, path: &Path, error: &serde_json::Error) -> ToolError {
             member: None,
             what: no_variant(json, error.line(), error.column()),
         },
-        text => told(text),
+        text => match missing(text) {
+            Some(name) => {
+                let schema = schema.and_then(|schema| schema.deserialize().ok());
+                let kind = schema.and_then(|schema| wanted::kind(&schema, path, name));
+                Fault {
+                    member: Some(name),
+                    what: match kind {
+                        Some(kind) => format!("expected {kind}, but it is missing"),
+                        None => "it is required, but missing".to_owned(),
+                    },
+                }
+            }
+            None => told(text),
+        },
     };
     let path = spelled(path, fault.member);
     let what = fault.what;
@@ -65,6 +90,11 @@ fn no_variant(json: &str, line: usize, column: usize) -> String {
     format!("expected {}, but got {came}", kind("string or map", false))
 }
 
+/// The member that is missing.
+fn missing(text: &str) -> Option<&str> {
+    text.strip_prefix("missing field `")?.strip_suffix('`')
+}
+
 struct Fault<'a> {
     /// The member that it is about, which the path may lack.
     member: Option<&'a str>,
@@ -78,14 +108,8 @@ fn told(text: &str) -> Fault<'_> {
         member: Some(member),
         what,
     };
-    let named = |start| {
-        let name = text.strip_prefix(start)?;
-        Some(name.strip_suffix('`').unwrap_or(name))
-    };
-    if let Some(name) = named("missing field `") {
-        return about(name, "it is required, but missing".to_owned());
-    }
-    if let Some(name) = named("duplicate field `") {
+    if let Some(name) = text.strip_prefix("duplicate field `") {
+        let name = name.strip_suffix('`').unwrap_or(name);
         return about(name, "it is given twice".to_owned());
     }
     if let Some(rest) = text.strip_prefix("unknown field `") {

@@ -392,13 +392,14 @@ impl RawArgs {
     /// # Errors
     /// When they have another shape; `?` in a handler tells the caller.
     pub fn deserialize<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ToolError> {
-        read_arguments(self.0.get())
+        read_arguments(self.0.get(), None)
     }
 }
 
 /// A handler with the types that were erased.
 struct Typed<F, A, R> {
     handler: Arc<F>,
+    schema: RawJson,
     promised: Promised,
     types: std::marker::PhantomData<fn(A) -> R>,
 }
@@ -413,6 +414,7 @@ where
     fn erased(tool: &Tool, handler: F) -> Arc<dyn Handler> {
         Arc::new(Self {
             handler: Arc::new(handler),
+            schema: tool.accepted().clone(),
             promised: Promised::by(tool),
             types: std::marker::PhantomData,
         })
@@ -428,11 +430,12 @@ where
 {
     fn call(&self, arguments: RawJson, ctx: ToolContext) -> CallFuture {
         let (handler, promised) = (self.handler.clone(), self.promised.clone());
+        let schema = self.schema.clone();
         Box::pin(async move {
             // The JSON is a part of the request, which goes before the handler begins to wait.
             let future = {
-                let json = arguments;
-                handler(read_arguments(json.as_str())?, ctx)
+                let (json, schema) = (arguments, schema);
+                handler(read_arguments(json.as_str(), Some(&schema))?, ctx)
             };
             let output = future.await?.into_tool_output()?;
             if !output.is_error {
@@ -506,6 +509,7 @@ mod tests {
                 std::future::pending::<()>().await;
                 Ok(())
             }),
+            schema: Tool::new("t").accepted().clone(),
             promised: Promised::by(&Tool::new("t")),
             types: std::marker::PhantomData,
         };

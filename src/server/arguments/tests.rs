@@ -68,7 +68,7 @@ struct Flat {
 type Case = (fn(&str) -> String, &'static str, &'static str);
 
 fn fault<T: DeserializeOwned + fmt::Debug>(json: &str) -> String {
-    let error = read_arguments::<T>(json).expect_err(json).to_string();
+    let error = read_arguments::<T>(json, None).expect_err(json).to_string();
     assert!(error.chars().count() < 700, "{json}: {error}");
     error
 }
@@ -350,4 +350,65 @@ fn what_the_caller_sent_comes_back_clipped() {
     let deep =
         fault::<HashMap<String, HashMap<String, u8>>>(&format!(r#"{{"{long}":{{"a\nb":"x"}}}}"#));
     assert!(deep.contains(r"...a\nb`: expected"), "{deep}");
+}
+
+#[test]
+fn what_is_missing_is_told_with_the_kind_that_the_schema_names() {
+    let schema = r##"{
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Item"}]}},
+            "round": {"$ref": "#/$defs/round"}
+        },
+        "$defs": {
+            "Item": {"type": "object", "properties": {"count": {"type": "integer"}}},
+            "round": {"$ref": "#/$defs/round"}
+        }
+    }"##;
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only its shape counts")]
+    struct Round {
+        items: Vec<u8>,
+        round: u8,
+    }
+    let told = |json, schema: &str, read: fn(&str, Option<&RawJson>) -> String| {
+        let schema = RawJson::serialized(
+            &serde_json::value::RawValue::from_string(schema.to_owned()).unwrap(),
+        );
+        read(json, Some(&schema.unwrap()))
+    };
+    let args = |json: &str, schema: Option<&RawJson>| {
+        read_arguments::<Args>(json, schema)
+            .unwrap_err()
+            .to_string()
+    };
+    let round = |json: &str, schema: Option<&RawJson>| {
+        read_arguments::<Round>(json, schema)
+            .unwrap_err()
+            .to_string()
+    };
+    for (said, wanted) in [
+        (
+            told("{}", schema, args),
+            "`items`: expected an array, but it is missing",
+        ),
+        (
+            told(r#"{"items":[{}]}"#, schema, args),
+            "`items[0].count`: expected a whole number, but it is missing",
+        ),
+        (
+            told(r#"{"items":[]}"#, schema, round),
+            "`round`: it is required, but missing",
+        ),
+        (
+            told("{}", r#"{"type":"object"}"#, args),
+            "`items`: it is required, but missing",
+        ),
+        (
+            told("{}", "7", args),
+            "`items`: it is required, but missing",
+        ),
+    ] {
+        assert_eq!(said, format!("invalid argument {wanted}"));
+    }
 }
