@@ -105,8 +105,9 @@ impl TestServer {
         self.local_addr
     }
 
-    /// Ends the server at once, as if its process had been killed: when this returns, new
-    /// connections are refused. Those that were open break when the runtime next turns.
+    /// Ends the server at once, nearly as if its process had been killed: when this returns, new
+    /// connections are refused. Those that were open break when the runtime next turns; one that was
+    /// just being written to may still say that the server is shutting down.
     ///
     /// The port is free then, and another program may take it.
     pub fn stop(&mut self) {

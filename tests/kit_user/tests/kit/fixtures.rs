@@ -82,7 +82,12 @@ fn a_test_server_leaves_no_task_and_no_port() {
             if !is_in_order {
                 let events = read(waiting).await;
                 let error = events[0].error().unwrap();
-                assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+                // A connection that was being written to on another thread has last words.
+                let fits = matches!(
+                    error,
+                    Error::Transport { .. } | Error::Rpc { code: -32603, .. }
+                );
+                assert!(fits, "{error:?}");
             }
             drop(hub);
             let metrics = tokio::runtime::Handle::current().metrics();
