@@ -7,6 +7,7 @@
 //!     cargo run --features cli --bin agent-hub -- call http://127.0.0.1:8001/mcp greet
 //!
 //! Change GREETING, save, and call again. Run by itself, it binds the address that it names.
+#![allow(clippy::expect_used)] // without its signal it would drop its calls
 
 use agent_hub_kit::{McpServer, RawArgs, Tool, ToolContext, ToolError};
 
@@ -24,9 +25,7 @@ async fn greet(_: RawArgs, ctx: ToolContext) -> Result<String, ToolError> {
 fn told_to_end() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut told = signal(SignalKind::terminate()).expect("a process may wait for signals");
-    async move {
-        told.recv().await;
-    }
+    async move { told.recv().await.unwrap_or_default() }
 }
 
 #[cfg(not(unix))]

@@ -34,14 +34,13 @@ async fn an_idle_server_ends_soon() {
     let mut answer = kept.answer().await;
     answer.body().await;
     let kept = answer.into_raw();
-    let unused = Raw::connect(served.addr).await;
+    // Whether it is accepted before the end or not, it does not hold the end up.
+    let _unused = Raw::connect(served.addr).await;
     served.handle.shutdown();
-    for raw in [kept, unused] {
-        // No request was read, whatever is on its way.
-        let answer = raw.answer().await;
-        assert_eq!(answer.head.status, 408);
-        assert!(answer.into_raw().is_closed().await);
-    }
+    // No request was read, whatever is on its way.
+    let last = kept.answer().await;
+    assert_eq!(last.head.status, 408);
+    assert!(last.into_raw().is_closed().await);
     ended(served).await;
 }
 on_both_runtimes!(an_idle_server_ends_soon);
