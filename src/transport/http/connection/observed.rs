@@ -3,12 +3,13 @@
 //! Notes what state they show, and closes so that the last answer is not lost. Must not know what
 //! follows from it.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::HeadScan;
 use super::patience::State;
@@ -115,23 +116,23 @@ impl<Io: AsyncRead + Unpin> Observed<Io> {
 }
 
 impl<Io: AsyncRead + AsyncWrite + Unpin> Observed<Io> {
-    /// Says that no request was read here, and none will be; then reads on for a while, since a
-    /// socket closed with unread bytes in it is reset, and the client may lose the word.
+    /// Says that no request was read here, and none will be; then closes as after a refusal, since
+    /// one may be on its way.
     ///
     /// # Errors
     /// The client is gone.
     pub(super) async fn say_unasked(mut self) -> io::Result<()> {
-        self.io.write_all(UNASKED).await?;
-        self.io.shutdown().await?;
-        let mut scrap = [0; 4096];
-        let mut read = 0;
-        while read <= self.max_lingering_bytes {
-            match self.io.read(&mut scrap).await? {
-                0 => break,
-                count => read += count,
+        let mut rest = UNASKED;
+        while !rest.is_empty() {
+            let count = poll_fn(|cx| Pin::new(&mut self.io).poll_write(cx, rest)).await?;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
             }
+            rest = rest.get(count..).unwrap_or_default();
         }
-        Ok(())
+        poll_fn(|cx| Pin::new(&mut self.io).poll_flush(cx)).await?;
+        self.state.refuse_request();
+        poll_fn(|cx| Pin::new(&mut self).poll_shutdown(cx)).await
     }
 }
 
