@@ -285,7 +285,7 @@ impl Client {
             17 => ask.load = "x".repeat(dice.between(100_000, 500_000) as usize),
             18..=24 => ask.end = End::Fail,
             25 => ask.end = End::Panic,
-            26 if target == Target::Child => ask.end = End::Exit,
+            26..=33 if target == Target::Child => ask.end = End::Exit,
             _ => {}
         }
         let short = Duration::from_millis(dice.between(1, 100));
