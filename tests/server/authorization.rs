@@ -92,7 +92,7 @@ async fn without_a_good_token_nothing_is_answered() {
             "another scheme",
             with(&[("Authorization", "Basic YTpi")]),
             401,
-            &invalid,
+            &missing,
         ),
         (
             "no token after all",

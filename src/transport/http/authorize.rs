@@ -114,7 +114,7 @@ impl Denied {
     }
 
     /// Status 401: there are no credentials, or they are wrong or expired. The client may come back
-    /// with others. If there were some, the header says `error="invalid_token"`.
+    /// with others. If there was a bearer token, the header says `error="invalid_token"`.
     pub fn unauthorized() -> Self {
         Self::new(Kind::Unauthorized)
     }
@@ -236,7 +236,8 @@ impl Authorization {
             }
         };
         decided.map_err(|denied| {
-            let shown = parts.headers.contains_key(AUTHORIZATION);
+            // What is of another scheme was not looked at (RFC 6750, 3.1).
+            let shown = !matches!(bearer(&parts.headers), Ok(None));
             self.challenge.refusal(&denied, shown)
         })
     }
@@ -249,7 +250,7 @@ impl fmt::Debug for Authorization {
 }
 
 impl Challenge {
-    /// `shown`: the request had credentials.
+    /// `shown`: the request had credentials of the scheme that is asked for.
     fn refusal(&self, denied: &Denied, shown: bool) -> Refusal {
         let (status, error) = match denied.kind {
             Kind::Forbidden => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
