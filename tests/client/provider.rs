@@ -382,6 +382,23 @@ fn what_was_given_is_not_shown_even_when_it_is_quoted_later() {
 }
 
 #[test]
+fn a_host_that_is_made_is_the_only_one_and_no_secret() {
+    run(async || {
+        let peer = Peer::calls(|_| answer("500 Oops", "", "nobody at b.example:8080").into()).await;
+        let hub = AgentHubClient::builder().build();
+        let connect = hub.connect_http("p", peer.url());
+        let connect = connect
+            .header_provider(async |_| Ok([("host", "a.example"), ("Host", "b.example:8080")]));
+        connect.await.unwrap();
+        let error = hub.call_tool("echo", ()).await.unwrap_err();
+        assert!(error.to_string().contains("b.example:8080"), "{error}");
+        for request in peer.seen() {
+            assert_eq!(request.header("host"), Some("b.example:8080"));
+        }
+    });
+}
+
+#[test]
 fn one_provider_for_many_servers_is_told_which_one_asks() {
     run(async || {
         let (a, b) = (Peer::polite().await, Peer::polite().await);

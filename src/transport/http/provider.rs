@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 
 use super::peer::{check_headers, secrets_in};
@@ -80,15 +80,19 @@ impl Provider {
             let made = made.unwrap_or_else(late).map_err(Error::header_provider)?;
             check_headers(made.iter().map(|(name, _)| name), self.is_written)
                 .map_err(|error| Error::header_provider(Arc::new(error)))?;
-            self.keep(made.iter().map(|(_, value)| value));
             let mut headers = configured.clone();
             for (name, _) in &made {
                 headers.remove(name);
             }
+            let (hosts, made): (Vec<_>, Vec<_>) =
+                made.into_iter().partition(|(name, _)| *name == HOST);
+            self.keep(made.iter().map(|(_, value)| value));
             for (name, mut value) in made {
                 value.set_sensitive(true);
                 headers.append(name, value);
             }
+            // There is one only, and it is no secret.
+            headers.extend(hosts.into_iter().next_back());
             Ok(headers)
         })
     }
