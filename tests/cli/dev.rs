@@ -443,6 +443,31 @@ async fn without_a_build_the_program_and_the_files_count() {
     are_gone(&[first, second, third]).await;
 }
 
+#[tokio::test]
+async fn a_folder_that_goes_and_comes_back_is_still_watched() {
+    let project = Project::new();
+    project.write("server", &echo_script(""));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(project.0.join("server"), mode).unwrap();
+    let mut dev = project.start(&["--watch", "src", "--", "./server"]);
+    dev.wait_for("dev: the server is up").await;
+    for how in ["removed", "moved"] {
+        match how {
+            "removed" => fs::remove_dir_all(project.0.join("src")).unwrap(),
+            _ => fs::rename(project.0.join("src"), project.0.join("old")).unwrap(),
+        }
+        dev.wait_for("dev: changed: src").await;
+        dev.wait_for("dev: the new server is up").await;
+        fs::create_dir(project.0.join("src")).unwrap();
+        dev.wait_for("dev: changed: src").await;
+        dev.wait_for("dev: the new server is up").await;
+        project.write("src/main", how);
+        assert_eq!(dev.wait_for("dev: changed: ").await, "src/main", "{how}");
+        dev.wait_for("dev: the new server is up").await;
+    }
+    dev.stop("-INT").await;
+}
+
 /// A server that a shell starts and waits for, beside something that outlives it.
 const FAMILY: &str = "sleep 1000 & echo \"pid $!\" >&2\n";
 

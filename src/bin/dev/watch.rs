@@ -122,6 +122,16 @@ impl Changes {
             self.add(at, path);
             return Ok(());
         }
+        let comes_or_goes = matches!(
+            kind,
+            EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+        );
+        if comes_or_goes && self.roots.iter().any(|root| root == path) {
+            self.rules.forget();
+            self.rescan()?;
+            self.add(at, path);
+            return Ok(());
+        }
         let is_inside = path.parent().is_some_and(|p| self.folders.contains(p));
         if !is_inside || self.exempt.contains(path) || self.rules.ignore(path) {
             return Ok(());
@@ -158,13 +168,10 @@ impl Changes {
         for root in self.roots.clone() {
             self.scan(&root, &mut Vec::new())?;
         }
-        let folders_of_files: BTreeSet<PathBuf> = self
-            .files
-            .iter()
-            .filter_map(|file| file.parent().map(Path::to_owned))
-            .collect();
+        let folders_of_files = parents(&self.files);
+        let folders_of_roots = parents(&self.roots);
         for folder in before.difference(&self.folders) {
-            if !folders_of_files.contains(folder) {
+            if !folders_of_files.contains(folder) && !folders_of_roots.contains(folder) {
                 // It fails for what is gone.
                 let _ = self.watcher.unwatch(folder);
             }
@@ -173,6 +180,11 @@ impl Changes {
             if !self.folders.contains(&folder) && folder.is_dir() {
                 self.begin(&folder)?;
             }
+        }
+        // A root that goes and comes back, as a checkout may have it, is told by what holds it.
+        for folder in folders_of_roots.difference(&self.folders) {
+            // Where that is not ours to see, the root will have to stay.
+            let _ = self.watcher.watch(folder, RecursiveMode::NonRecursive);
         }
         Ok(())
     }
@@ -209,6 +221,11 @@ impl Changes {
             _ => Ok(()),
         }
     }
+}
+
+fn parents<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> BTreeSet<PathBuf> {
+    let parents = paths.into_iter().filter_map(|path| path.parent());
+    parents.map(Path::to_owned).collect()
 }
 
 fn unwatched(folder: &Path, error: notify::Error) -> Failure {
