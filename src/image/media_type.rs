@@ -20,7 +20,7 @@ pub(super) fn by_content(data: &[u8]) -> Option<&'static str> {
         found.is_some_and(|found| names.iter().any(|name| *name == found))
     };
     // Two letters alone begin many a text; a bitmap has four zeros soon after.
-    let reserved = data.get(6..).unwrap_or_default().iter().take(4);
+    let reserved = data.get(6..10);
     if starts(b"\x89PNG\r\n\x1a\n") {
         Some("image/png")
     } else if starts(b"\xff\xd8\xff") {
@@ -29,7 +29,7 @@ pub(super) fn by_content(data: &[u8]) -> Option<&'static str> {
         Some("image/gif")
     } else if starts(b"RIFF") && brand(8, &[b"WEBP"]) {
         Some("image/webp")
-    } else if starts(b"BM") && reserved.copied().all(|byte| byte == 0) {
+    } else if starts(b"BM") && reserved == Some(&[0; 4]) {
         Some("image/bmp")
     } else if brand(4, &[b"ftyp"]) && brand(8, &[b"avif", b"avis"]) {
         Some("image/avif")

@@ -82,6 +82,7 @@ fn the_first_bytes_say_the_media_type_of_what_has_no_name() {
         (b"RIFF\x24\0\0\0WAVE", "png"),
         (b"\0\0\0\x20ftypheic", "png"),
         (b"BMW builds cars", "png"),
+        (b"BMW", "png"),
         (b"<svgs/>", "png"),
         (b"<html><svg/></html>", "png"),
         (b"<!-- <svg>", "png"),
