@@ -15,7 +15,7 @@ use agent_hub_kit::{
     RootCertificates, ServerTls, Tool, ToolContext,
 };
 use rcgen::{CertificateParams, CertifiedKey, KeyPair, date_time_ymd, generate_simple_self_signed};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio_rustls::TlsAcceptor;
@@ -33,9 +33,9 @@ async fn https_is_spoken_with_those_whom_the_system_trusts() {
     }
     let server = certified();
     let bound = greeter().build().bind("127.0.0.1:0").await.unwrap();
-    let tools = behind_tls(&server, bound.local_addr().port()).await;
+    let tools = behind_tls(&server, bound.local_addr().port(), false).await;
     tokio::spawn(bound.serve());
-    let model = behind_tls(&server, scripted_model().await).await;
+    let model = behind_tls(&server, scripted_model().await, false).await;
     // Says nothing, and lets nobody go.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = (silent.local_addr().unwrap().port(), silent);
@@ -370,7 +370,7 @@ async fn a_server_that_wants_a_certificate_of_ours_is_told_of() {
 #[tokio::test]
 async fn a_model_is_asked_that_extra_roots_vouch_for() {
     let own = certified();
-    let port = behind_tls(&own, scripted_model().await).await;
+    let port = behind_tls(&own, scripted_model().await, false).await;
     let ask = async |trusted: &CertifiedKey<KeyPair>| {
         let roots = RootCertificates::from_pem(trusted.cert.pem()).unwrap();
         let model = OpenAiLlm::builder(format!("https://localhost:{port}/v1"), "m");
@@ -474,7 +474,7 @@ fn what_is_wrong_with_certificates_and_keys_is_told() {
 }
 
 /// A port that speaks TLS, and sends on to another one what it hears.
-async fn behind_tls(certified: &CertifiedKey<KeyPair>, port: u16) -> u16 {
+async fn behind_tls(certified: &CertifiedKey<KeyPair>, port: u16, cuts: bool) -> u16 {
     let key = certified.signing_key.serialize_der().try_into().unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -495,11 +495,24 @@ async fn behind_tls(certified: &CertifiedKey<KeyPair>, port: u16) -> u16 {
                     return;
                 };
                 let mut inner = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-                let _ = copy_bidirectional(&mut outer, &mut inner).await;
+                match cuts {
+                    false => drop(copy_bidirectional(&mut outer, &mut inner).await),
+                    true => pass_without_end(outer, inner).await,
+                }
             });
         }
     });
     own
+}
+
+/// Passes all bytes, and then hangs up without the word of TLS that this is the end.
+async fn pass_without_end(outer: impl AsyncRead + AsyncWrite, mut inner: TcpStream) {
+    let (mut from, mut to) = tokio::io::split(outer);
+    let (mut answers, mut requests) = inner.split();
+    tokio::select! {
+        _ = tokio::io::copy(&mut answers, &mut to) => to.flush().await.unwrap(),
+        _ = tokio::io::copy(&mut from, &mut requests) => {}
+    }
 }
 
 /// A port that gives the same answer to whatever is asked.
@@ -526,4 +539,88 @@ async fn scripted_model() -> u16 {
         }
     });
     port
+}
+
+/// A port that answers requests that hold these words, each on a connection that it closes then: with
+/// JSON of a known length, or with events that only the close ends. All others are accepted.
+async fn scripted(answers: &'static [(&'static str, &'static str)]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut asked = String::new();
+                // All that is asked here ends with the brace of its JSON, and no piece before it does.
+                while !asked.ends_with("}}") && !asked.ends_with("\"}") {
+                    let mut piece = [0; 4096];
+                    let count @ 1.. = stream.read(&mut piece).await.unwrap() else {
+                        return;
+                    };
+                    asked += std::str::from_utf8(&piece[..count]).unwrap();
+                }
+                let answer = answers.iter().find(|(word, _)| asked.contains(word));
+                let (status, head, body) = match answer {
+                    None => ("202 Accepted", "Content-Length: 0".to_owned(), ""),
+                    Some((_, json)) if json.starts_with('{') => {
+                        let length = json.len();
+                        let head =
+                            format!("Content-Type: application/json\r\nContent-Length: {length}");
+                        ("200 OK", head, *json)
+                    }
+                    Some((_, events)) => (
+                        "200 OK",
+                        "Content-Type: text/event-stream".to_owned(),
+                        *events,
+                    ),
+                };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nConnection: close\r\n{head}\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream.shutdown().await.unwrap();
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            });
+        }
+    });
+    port
+}
+
+/// Events may end with their connection. What ends without the word of TLS that it does was cut, by
+/// whoever stands between.
+#[tokio::test]
+async fn a_stream_that_is_cut_does_not_count_as_ended() {
+    const ANSWERS: &[(&str, &str)] = &[
+        (
+            "\"initialize\"",
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"0"}}}"#,
+        ),
+        (
+            "\"tools/list\"",
+            r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"greet","inputSchema":{"type":"object"}}]}}"#,
+        ),
+        ("\"tools/call\"", ": begins\n\n"),
+        (
+            "/chat/completions",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"do not \"}}]}\n\n",
+        ),
+    ];
+    let own = certified();
+    let inner = scripted(ANSWERS).await;
+    for cuts in [false, true] {
+        let port = behind_tls(&own, inner, cuts).await;
+        let hub = hub_for(&own);
+        let url = format!("https://localhost:{port}/mcp");
+        let connecting = hub.connect_http("s", url).era(Era::Legacy);
+        on_time(connecting).await.unwrap();
+        let called = on_time(hub.call_tool("greet", ())).await.map(drop);
+        let roots = RootCertificates::from_pem(own.cert.pem()).unwrap();
+        let model = OpenAiLlm::builder(format!("https://localhost:{port}/v1"), "m");
+        let model = model.extra_roots(&roots).build().unwrap();
+        let asked = on_time(model.chat("Hi".into()).collect_text()).await;
+        for error in [called.unwrap_err(), asked.map(drop).unwrap_err()] {
+            let told = chain(&error);
+            assert!(matches!(error, Error::Transport { .. }), "{told}");
+            assert_eq!(told.contains("close_notify"), cuts, "{told}");
+        }
+    }
 }
