@@ -144,4 +144,10 @@ fn what_is_no_listening_socket_is_told() {
         let told = "the environment variable LISTEN_FDS is not a number of descriptors";
         assert!(said[0].contains(told), "{number:?}: {said:?}");
     }
+    for first in ["x", "", "-5", "2", "2147483647"] {
+        let variables = [("LISTEN_FDS", "2"), ("LISTEN_FDS_FIRST_FD", first)];
+        let said = binder(Vec::new(), &variables);
+        let told = "the environment variable LISTEN_FDS_FIRST_FD is not the number of a descriptor";
+        assert!(said[0].contains(told), "{first:?}: {said:?}");
+    }
 }

@@ -20,9 +20,15 @@ static PASSED: Mutex<VecDeque<io::Result<net::TcpListener>>> = Mutex::new(VecDeq
 
 const VARIABLE: &str = "LISTEN_FDS";
 
+/// Where systemfd begins, instead of at 3.
+const FIRST: &str = "LISTEN_FDS_FIRST_FD";
+
 /// More than anybody passes on. A number that is meant as something else is refused before room is
 /// made for it.
 const MAX_DESCRIPTORS: usize = 1024;
+
+/// More than any process may have open.
+const MAX_FIRST: i32 = 1 << 30;
 
 /// Connections that wait until they are accepted, as many as tokio's own listeners have.
 const BACKLOG: u32 = 1024;
@@ -41,6 +47,14 @@ pub(crate) fn take() -> Result<Option<TcpListener>, Error> {
             return Err(Error::config(format!(
                 "the environment variable {VARIABLE} is not a number of descriptors, which is at \
                  most {MAX_DESCRIPTORS}"
+            )));
+        }
+        // What is counted from there has a number too.
+        let is_first = |text: &str| matches!(text.parse(), Ok(3..=MAX_FIRST));
+        if env::var_os(FIRST).is_some_and(|first| !first.to_str().is_some_and(is_first)) {
+            return Err(Error::config(format!(
+                "the environment variable {FIRST} is not the number of a descriptor from 3 to \
+                 {MAX_FIRST}"
             )));
         }
         let mut given = ListenFd::from_env();
