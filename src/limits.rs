@@ -45,6 +45,9 @@ pub struct Limits {
     pub max_tool_pages: usize,
     /// Tools of one server. Default 10,000.
     pub max_tools: usize,
+    /// All pages of one server's tool list together. Default 64 MiB: the schemas of as many tools
+    /// as may be, 6 KiB each.
+    pub max_list_bytes: usize,
     /// The headers that repeat arguments of one call, names and values together. A call with longer
     /// ones fails before it is sent. Default 16 KiB: the smallest of the bounds that common servers
     /// have for all headers of a request.
@@ -95,6 +98,8 @@ pub struct Limits {
     /// [`on_event_async`](crate::AgentHubClientBuilder::on_event_async). Default 1,024; the oldest
     /// is dropped and counted.
     pub max_queued_hub_events: usize,
+    /// The same in bytes. Default 16 MiB, a few images; an event alone may always wait.
+    pub max_queued_hub_bytes: usize,
 
     // Server.
     /// One message that the server takes: an HTTP body or a line. Default 16 MiB, since images travel as
@@ -136,7 +141,8 @@ pub struct Limits {
     /// How long a client is asked to wait before it comes back for the rest of a stream. Default
     /// 1 s, as clients do that are not asked.
     pub replay_retry: Duration,
-    /// Connections of a server. Default 10,000; more wait in the listen backlog.
+    /// Connections of a server. Default 10,000; further ones are answered 503 and closed, 64 of
+    /// them at once, and the rest wait in the listen backlog.
     pub max_connections: usize,
     /// From accepting a connection, or the first byte of a later request, to the end of that
     /// request's head. Default 10 s.
@@ -146,6 +152,10 @@ pub struct Limits {
     pub tls_handshake_timeout: Duration,
     /// How long a request's body may pause. Default 30 s.
     pub body_read_timeout: Duration,
+    /// The least bytes a second that a request's body comes at, on the whole; `body_read_timeout`
+    /// is granted on top. Default 500, which the slowest mobile network exceeds: without it a body
+    /// of a byte at a time holds a connection for months. 0 asks for none.
+    pub min_body_rate: usize,
     /// How long a connection may sit idle between requests. Default 75 s.
     pub idle_connection_timeout: Duration,
     /// How long a reader may take nothing while bytes wait for it; then its connection is closed.
@@ -171,6 +181,7 @@ impl Default for Limits {
             max_client_message_bytes: 64 * MIB,
             max_tool_pages: 1_000,
             max_tools: 10_000,
+            max_list_bytes: 64 * MIB,
             max_param_header_bytes: 16 * KIB,
             max_queued_events: 4_096,
             max_queued_bytes: 4 * MIB,
@@ -188,6 +199,7 @@ impl Default for Limits {
             close_timeout: Duration::from_secs(2),
             max_queued_messages: 1_024,
             max_queued_hub_events: 1_024,
+            max_queued_hub_bytes: 16 * MIB,
             max_server_message_bytes: 16 * MIB,
             max_event_bytes: 64 * MIB,
             max_outbox_bytes: 64 * KIB,
@@ -206,6 +218,7 @@ impl Default for Limits {
             header_read_timeout: Duration::from_secs(10),
             tls_handshake_timeout: Duration::from_secs(10),
             body_read_timeout: Duration::from_secs(30),
+            min_body_rate: 500,
             idle_connection_timeout: Duration::from_secs(75),
             stalled_reader_timeout: Duration::from_secs(5 * 60),
             shutdown_timeout: Duration::from_secs(5),

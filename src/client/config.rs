@@ -54,8 +54,8 @@ impl AgentHubClientBuilder {
     }
 
     /// As [`on_event`](Self::on_event), for an observer that takes its time: it runs in the hub's
-    /// own task, one event after the other. At most [`Limits::max_queued_hub_events`] wait for it;
-    /// beyond that the oldest is dropped, and a [`HubEvent::Warning`] says how many were. A panic in
+    /// own task, one event after the other. At most [`Limits::max_queued_hub_events`] and
+    /// [`Limits::max_queued_hub_bytes`] wait for it; beyond that the oldest is dropped, and a [`HubEvent::Warning`] says how many were. A panic in
     /// it costs it one event. It is stopped when the last clone of the hub is dropped;
     /// [`close`](AgentHubClient::close) lets it catch up for a moment.
     ///
@@ -83,8 +83,7 @@ impl AgentHubClientBuilder {
     }
 
     pub(super) fn observer(&self) -> Observer {
-        let max = self.limits.max_queued_hub_events;
-        Observer::new(self.inline.clone(), self.aside.clone(), max)
+        Observer::new(self.inline.clone(), self.aside.clone(), &self.limits)
     }
 
     /// The bounds to keep.

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::driver;
 use super::events::HubEvent;
+use crate::limits::Limits;
 use crate::transport::BoxFuture;
 
 pub(super) type ObserveAside = dyn Fn(HubEvent) -> BoxFuture<'static, ()> + Send + Sync;
@@ -23,6 +24,7 @@ pub(super) type ObserveAside = dyn Fn(HubEvent) -> BoxFuture<'static, ()> + Send
 pub(super) struct EventQueue {
     observe: Arc<ObserveAside>,
     max: usize,
+    max_bytes: usize,
     waiting: Mutex<Waiting>,
     wake: Notify,
 }
@@ -30,6 +32,7 @@ pub(super) struct EventQueue {
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<HubEvent>,
+    bytes: usize,
     /// How many were dropped since the last one was handed over.
     dropped: u64,
     /// Nothing more comes in.
@@ -38,10 +41,11 @@ struct Waiting {
 }
 
 impl EventQueue {
-    pub(super) fn new(observe: Arc<ObserveAside>, max: usize) -> Arc<Self> {
+    pub(super) fn new(observe: Arc<ObserveAside>, limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             observe,
-            max: max.max(1),
+            max: limits.max_queued_hub_events.max(1),
+            max_bytes: limits.max_queued_hub_bytes,
             waiting: Mutex::default(),
             wake: Notify::new(),
         })
@@ -58,12 +62,16 @@ impl EventQueue {
         if waiting.ended {
             return;
         }
-        let oldest = if waiting.events.len() >= self.max {
-            waiting.dropped += 1;
-            waiting.events.pop_front()
-        } else {
-            None
-        };
+        // An event of a few bytes would keep the large piece alive in which it came.
+        let event = event.into_owned();
+        let weight = event.weight();
+        let mut missed = Vec::new();
+        // One alone may always wait.
+        while let Some(oldest) = waiting.make_room(self.max, self.max_bytes.saturating_sub(weight))
+        {
+            missed.push(oldest);
+        }
+        waiting.bytes += weight;
         waiting.events.push_back(event);
         let runs = waiting
             .task
@@ -73,7 +81,7 @@ impl EventQueue {
             waiting.task = Some(driver::observe(self.clone()));
         }
         drop(waiting);
-        drop(oldest);
+        drop(missed);
         self.wake.notify_one();
     }
 
@@ -86,7 +94,7 @@ impl EventQueue {
                     0 => {}
                     count => return Some(dropped(count)),
                 }
-                match waiting.events.pop_front() {
+                match waiting.pop() {
                     None if waiting.ended => return None,
                     None => {}
                     event => return event,
@@ -137,6 +145,24 @@ impl EventQueue {
         if let Some(task) = &left.task {
             task.abort();
         }
+    }
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<HubEvent> {
+        let event = self.events.pop_front()?;
+        self.bytes -= event.weight();
+        Some(event)
+    }
+
+    /// Drops the oldest event if there is no room for one more beside `bytes` of them.
+    fn make_room(&mut self, events: usize, bytes: usize) -> Option<HubEvent> {
+        if self.events.len() < events && self.bytes <= bytes {
+            return None;
+        }
+        let oldest = self.pop()?;
+        self.dropped += 1;
+        Some(oldest)
     }
 }
 

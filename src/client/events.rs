@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::event_queue::{EventQueue, ObserveAside};
 use crate::event::StreamEvent;
+use crate::limits::Limits;
 
 /// Something that happened in a hub.
 #[derive(Debug, Clone)]
@@ -43,6 +44,26 @@ pub enum HubEvent {
     },
 }
 
+impl HubEvent {
+    /// A copy that shares no buffer with the message it came in.
+    pub(super) fn into_owned(mut self) -> Self {
+        if let Self::Call { event, .. } = &mut self {
+            *event = event.clone().into_owned();
+        }
+        self
+    }
+
+    /// Bytes that this event keeps alive, about.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Call { event, .. } => event.weight(),
+                Self::Server { .. } => 0,
+                Self::Warning { text, .. } => text.len(),
+            }
+    }
+}
+
 /// What changed about a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,15 +92,14 @@ pub(super) struct Observer {
 pub(super) type Observe = dyn Fn(&HubEvent) + Send + Sync;
 
 impl Observer {
-    /// `max` is how many events may wait for the one that is told aside.
     pub(super) fn new(
         inline: Option<Arc<Observe>>,
         aside: Option<Arc<ObserveAside>>,
-        max: usize,
+        limits: &Limits,
     ) -> Self {
         Self {
             inline,
-            aside: aside.map(|observe| EventQueue::new(observe, max)),
+            aside: aside.map(|observe| EventQueue::new(observe, limits)),
         }
     }
 

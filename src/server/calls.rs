@@ -210,7 +210,7 @@ impl Session {
             Reaction::Call(call) => {
                 let Some((outbox, permit)) = admit(&call) else {
                     state.machine.finish(&call.id);
-                    return Step::Settled(Reaction::Busy(machine::busy(&call.id)));
+                    return Step::Settled(Reaction::Busy(machine::busy(&call.id, "max_calls")));
                 };
                 let in_flight = InFlight {
                     outbox: outbox.clone(),

@@ -142,7 +142,7 @@ impl HttpHost {
                 answer.session_id = Some(id);
                 answer
             }
-            Err(_) => busy(machine::busy(&request_id)),
+            Err(_) => busy(machine::busy(&request_id, "max_sessions")),
         }
     }
 

@@ -59,7 +59,7 @@ impl Subscription {
         });
         let Some((notice, begun)) = begun else {
             session.turn_away(&id);
-            return Err(busy(&id));
+            return Err(busy(&id, "max_subscriptions"));
         };
         Ok(Self {
             outbox,

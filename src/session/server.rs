@@ -246,7 +246,9 @@ impl ServerSession {
                 let body = result_answer(&request.id, &result);
                 return Reaction::Answer { status: 200, body };
             }
-            Err(Refused::Busy) => return Reaction::Busy(busy(&request.id)),
+            Err(Refused::Busy) => {
+                return Reaction::Busy(busy(&request.id, "max_session_calls"));
+            }
             Err(Refused::Check(error)) => (error, Stage::Check),
             Err(Refused::Work(error)) => (error, Stage::Work),
         };
@@ -436,10 +438,13 @@ enum Refused {
     Work(ErrorObject),
 }
 
-/// The response of a server that has no room for another call.
-pub(crate) fn busy(id: &RequestId) -> Vec<u8> {
+/// The response of a server that has no room; `limit` says of what.
+pub(crate) fn busy(id: &RequestId, limit: &'static str) -> Vec<u8> {
     let mut body = Vec::new();
-    let error = ErrorObject::new(Code::INTERNAL, "server busy");
+    let error = ErrorObject {
+        data: RawJson::serialized(&json!({ "limit": limit })).ok(),
+        ..ErrorObject::new(Code::INTERNAL, "server busy")
+    };
     jsonrpc::encode_error(&mut body, Some(id), &error);
     body
 }

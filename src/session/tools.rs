@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::mcp::param::ParamHeader;
 use crate::mcp::types::{ToolDescription, ToolsPage};
 use crate::wire::jsonrpc::RawJson;
@@ -19,6 +20,7 @@ pub(super) struct Listing {
     pages: usize,
     /// Entries seen, bad ones as well.
     entries: usize,
+    bytes: usize,
     /// The shortest time that a page is good for.
     ttl: Option<Duration>,
     /// Headers repeat arguments, so that a tool has to say rightly which.
@@ -52,14 +54,18 @@ impl Listing {
     }
 
     /// Adds the tools of a page, which is good for `ttl`. The bounds count bad entries too, since
-    /// each costs a warning.
+    /// each costs a warning, and what is no tool at all, since a tool keeps its page alive.
     pub(super) fn add(
         &mut self,
         result: &RawJson,
         ttl: Duration,
-        max_pages: usize,
-        max_tools: usize,
+        limits: &Limits,
     ) -> Result<Page, Error> {
+        self.bytes = self.bytes.saturating_add(result.as_str().len());
+        if self.bytes > limits.max_list_bytes {
+            return Err(Error::limit("max_list_bytes", limits.max_list_bytes));
+        }
+        let (max_pages, max_tools) = (limits.max_tool_pages, limits.max_tools);
         let page: ToolsPage<'_> = result
             .object()
             .map_err(|e| Error::protocol(format!("an odd answer to tools/list: {e}")))?;

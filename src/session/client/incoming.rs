@@ -348,12 +348,7 @@ impl ClientSession {
         let Some(Work::List { listing, .. }) = self.pending.work(id) else {
             return;
         };
-        let page = listing.add(
-            &result,
-            ttl,
-            self.limits.max_tool_pages,
-            self.limits.max_tools,
-        );
+        let page = listing.add(&result, ttl, &self.limits);
         for warning in listing.take_warnings() {
             self.tell(Event::Warning(warning));
         }

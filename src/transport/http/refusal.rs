@@ -6,14 +6,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 
 use super::super::OutboundBody;
 use super::access::Barred;
 use super::body::AnswerBody;
+use crate::wire::jsonrpc::Code;
 
 /// A status, a text that says what to do, and a header that says it to machines.
 #[derive(Debug)]
@@ -79,12 +78,12 @@ impl Refusal {
         )
     }
 
-    /// Whoever asks has to show other credentials, as the header says.
-    pub(crate) fn challenge(status: StatusCode, header: HeaderValue, message: String) -> Self {
-        Self {
-            header: Some((WWW_AUTHENTICATE, header)),
-            ..Self::new(status, message)
-        }
+    /// There is no room for the request now; `what` is the limit.
+    pub(crate) fn busy(what: &str) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("server busy: its `{what}` is reached, try again later"),
+        )
     }
 
     pub(crate) fn content_type(headers: &HeaderMap) -> Self {
@@ -168,7 +167,20 @@ impl Refusal {
     pub(crate) fn slow_body(patience: Duration) -> Self {
         Self::new(
             StatusCode::REQUEST_TIMEOUT,
-            format!("nothing more of the request's body came within {patience:?}"),
+            format!(
+                "nothing more of the request's body came within {patience:?}, the server's \
+                 `body_read_timeout`"
+            ),
+        )
+    }
+
+    pub(crate) fn trickled_body(min: usize) -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!(
+                "the request's body came slower than {min} bytes a second, the server's \
+                 `min_body_rate`"
+            ),
         )
     }
 
@@ -184,12 +196,15 @@ impl Refusal {
 
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
         let message = serde_json::Value::from(self.message);
-        let code = match self.status.is_server_error() {
-            true => -32603,
-            false => -32600,
+        let is_busy = self.status == StatusCode::SERVICE_UNAVAILABLE;
+        let code = if is_busy {
+            Code::INTERNAL
+        } else {
+            Code::INVALID_REQUEST
         };
         let error = format!(
-            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":{code},"message":{message}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":{},"message":{message}}}}}"#,
+            code.0
         );
         let body = OutboundBody::Json(Bytes::from(error));
         let mut response = Response::new(AnswerBody::new(body, Duration::MAX));
@@ -198,6 +213,9 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, JSON);
         if let Some((name, value)) = self.header {
             headers.insert(name, value);
+        }
+        if is_busy {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::super::Exchange;
 use super::super::tls::ServerTls;
@@ -59,6 +59,12 @@ pub(crate) enum Stage {
 
 /// Time to tell clients that their calls end, after `shutdown_timeout`.
 const ENDING_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Connections over `max_connections` that are told so at once. More wait in the listen backlog.
+const MAX_REFUSED: usize = 64;
+
+/// How long one of them may take: its request, the refusal, and a moment to read it.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pause after a failed accept. Out of descriptors or memory, it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -117,7 +123,8 @@ impl<E: Exchange, L: Listener> Server<E, L> {
     }
 }
 
-/// Accepts connections until the shutdown begins.
+/// Accepts connections until the shutdown begins. Those over the cap are refused, which must not
+/// cost more than that: then the rest wait in the backlog.
 async fn accept<E: Exchange, L: Listener>(
     listener: &mut L,
     tls: Option<&ServerTls>,
@@ -126,6 +133,8 @@ async fn accept<E: Exchange, L: Listener>(
     connections: &mut JoinSet<()>,
 ) {
     let mut draining = pin!(shutdown.reached(Stage::Draining));
+    let full = service.full();
+    let mut refused = JoinSet::new();
     let mut pause = pin!(None::<Sleep>);
     poll_fn(|cx| {
         loop {
@@ -133,15 +142,23 @@ async fn accept<E: Exchange, L: Listener>(
                 return Poll::Ready(());
             }
             while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
+            while let Poll::Ready(Some(_)) = refused.poll_join_next(cx) {}
             if let Some(pausing) = pause.as_mut().as_pin_mut() {
                 ready!(pausing.poll(cx));
                 pause.set(None);
             }
-            if connections.len() >= service.limits().max_connections {
-                // The rest wait in the backlog. The end of a connection wakes this task.
+            let is_full = connections.len() >= service.limits().max_connections;
+            if is_full && refused.len() >= MAX_REFUSED {
+                // The end of a connection wakes this task.
                 return Poll::Pending;
             }
             match ready!(listener.poll_accept(cx)) {
+                Ok(io) if is_full => {
+                    let (full, shutdown) = (full.clone(), shutdown.clone());
+                    refused.spawn(async move {
+                        let _ = timeout(REFUSED_TIMEOUT, serve_io(io, full, &shutdown)).await;
+                    });
+                }
                 Ok(io) => {
                     let (service, shutdown) = (service.clone(), shutdown.clone());
                     match tls.cloned() {

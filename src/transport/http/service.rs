@@ -34,8 +34,8 @@ pub(crate) use hyper::service::Service as HyperService;
 /// Answers requests to one path, or to any, by one exchange. Clones share it.
 pub(crate) struct HttpService<E> {
     shared: Arc<Shared<E>>,
-    /// Whose connection it is, if that is known.
-    peer: Option<SocketAddr>,
+    /// There is no place for who asks.
+    is_full: bool,
 }
 
 struct Shared<E> {
@@ -52,22 +52,23 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 
 impl<E: Exchange> HttpService<E> {
     /// `path` begins with a slash and is matched exactly; with none, every path is served.
-    pub(crate) fn new(
-        exchange: E,
-        path: Option<&str>,
-        access: Access,
-        authorization: Option<Authorization>,
-        limits: &Limits,
-    ) -> Self {
+    pub(crate) fn new(exchange: E, path: Option<&str>, access: Access, limits: &Limits) -> Self {
         Self {
             shared: Arc::new(Shared {
                 exchange,
                 path: path.map(Into::into),
                 access,
-                authorization,
                 limits: limits.clone(),
             }),
-            peer: None,
+            is_full: false,
+        }
+    }
+
+    /// The same for connections over `max_connections`: it only says so.
+    pub(crate) fn full(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            is_full: true,
         }
     }
 
@@ -77,17 +78,6 @@ impl<E: Exchange> HttpService<E> {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.shared.limits
-    }
-
-    /// Refuses a request for a reason that its connection has.
-    pub(crate) fn refuse<B>(&self, request: &Request<B>, refusal: Refusal) -> Response<AnswerBody> {
-        let access = &self.shared.access;
-        let checked = access.check(request.uri(), request.version(), request.headers());
-        let mut response = refusal.into_response();
-        checked
-            .unwrap_or(Cors::Off)
-            .stamp(response.headers_mut(), request.method() != Method::POST);
-        response
     }
 
     /// Answers one request.
@@ -101,17 +91,16 @@ impl<E: Exchange> HttpService<E> {
         let (parts, body) = request.into_parts();
         let (version, is_post) = (parts.version, parts.method == Method::POST);
         let mut body = pin!(body);
-        let access = &self.shared.access;
-        let (mut response, is_read) = match access.check(&parts.uri, version, &parts.headers) {
-            Err(barred) => (Refusal::barred(barred).into_response(), false),
-            Ok(cors) => {
-                let (mut response, is_read) = self.answer(&cors, parts, body.as_mut()).await;
-                cors.stamp(response.headers_mut(), !is_post);
-                (response, is_read)
+        let (mut response, is_read) = match self.admit(parts, body.as_mut()).await {
+            Ok(inbound) => {
+                let is_read = inbound.verb == Verb::Post;
+                let outbound = self.shared.exchange.exchange(inbound).await;
+                (self.respond(outbound), is_read)
             }
         };
         // What is left of the body stands where the next request would begin.
-        if !is_read && !body.is_end_stream() && version <= Version::HTTP_11 {
+        let is_cut = !is_read && !body.is_end_stream();
+        if (is_cut || self.is_full) && version <= Version::HTTP_11 {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
@@ -153,8 +142,10 @@ impl<E: Exchange> HttpService<E> {
             path,
             authorization,
             limits,
-            ..
         } = &*self.shared;
+        if self.is_full {
+            return Err(Refusal::busy("max_connections"));
+        }
         let headers = &parts.headers;
         if let Some(path) = path
             && parts.uri.path() != &**path
@@ -197,10 +188,7 @@ impl<E: Exchange> HttpService<E> {
                 .map(|(name, value)| (name.as_str(), value.to_str().unwrap_or("\u{fffd}"))),
         );
         let body = match verb {
-            Verb::Post => {
-                let max = limits.max_server_message_bytes;
-                collect(body, max, limits.body_read_timeout).await?
-            }
+            Verb::Post => collect(body, limits).await?,
             Verb::Delete | Verb::Get => Bytes::new(),
         };
         Ok(Inbound {
@@ -258,7 +246,10 @@ impl<E> HttpService<E> {
 
 impl<E> Clone for HttpService<E> {
     fn clone(&self) -> Self {
-        self.for_peer(self.peer)
+        Self {
+            shared: self.shared.clone(),
+            is_full: self.is_full,
+        }
     }
 }
 
