@@ -3,8 +3,15 @@
 //!
 //! What a call costs once, and what a buffer costs that many events share, is left out of account:
 //! two calls are compared, of which one has many events more.
+//!
+//! And how much memory a peer can make us take, which `floods` does; `limits` goes through all bounds.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // a test may fail loudly
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test may fail loudly
+
+#[path = "allocations/floods.rs"]
+mod floods;
+#[path = "allocations/limits.rs"]
+mod limits;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;

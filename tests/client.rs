@@ -24,6 +24,8 @@ mod eras;
 mod errors;
 #[path = "client/events.rs"]
 mod events;
+#[path = "client/fair.rs"]
+mod fair;
 #[path = "client/faults.rs"]
 mod faults;
 #[path = "client/many.rs"]

@@ -46,8 +46,21 @@ pub(super) fn resume(
             next,
             error,
         ))),
-        None => Err(error),
+        None => Err(given_up(connection, &resumption, error)),
     }
+}
+
+/// Names the limit, if it was that.
+fn given_up(connection: &Connection, resumption: &Resumption, error: Error) -> Error {
+    let limits = &connection.limits;
+    if !resumption.is_spent(limits) {
+        return error;
+    }
+    let times = limits.max_resume_attempts;
+    Error::transport_by(
+        format!("the rest was asked for {times} times (`max_resume_attempts`)"),
+        error,
+    )
 }
 
 fn next(connection: &Connection, id: i64, resumption: &mut Resumption) -> Option<(Attempt, Frame)> {
@@ -84,7 +97,7 @@ async fn ask(
         }
         upcoming = next(&connection, id, &mut resumption);
     }
-    Err(error)
+    Err(given_up(&connection, &resumption, error))
 }
 
 fn refused(status: u16) -> Error {

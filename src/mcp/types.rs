@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -228,8 +229,7 @@ impl<'a> Object<'a> for ProgressParams<'a> {
 /// One page of `tools/list`, its tools raw so that a bad one spoils no other.
 #[derive(Debug)]
 pub(crate) struct ToolsPage<'a> {
-    /// Null is what some servers write for an empty list.
-    pub(crate) tools: Option<Vec<&'a RawValue>>,
+    tools: Option<&'a RawValue>,
     pub(crate) next_cursor: Option<String>,
 }
 
@@ -237,11 +237,27 @@ impl<'a> Object<'a> for ToolsPage<'a> {
     fn read(json: &'a str) -> serde_json::Result<Self> {
         let [tools, next_cursor] = given(json, ["tools", "nextCursor"])?;
         Ok(Self {
-            tools: tools.map(|raw| jsonrpc::value(raw, "tools")).transpose()?,
+            // Null is what some servers write for an empty list.
+            tools: tools.filter(|raw| raw.get() != "null"),
             next_cursor: next_cursor
                 .map(|raw| jsonrpc::value(raw, "nextCursor"))
                 .transpose()?,
         })
+    }
+}
+
+impl<'a> ToolsPage<'a> {
+    /// Gives the tools to `take` until that has had enough.
+    pub(crate) fn tools(
+        &self,
+        take: impl FnMut(&'a RawValue) -> ControlFlow<()>,
+    ) -> serde_json::Result<()> {
+        match self.tools {
+            Some(tools) => {
+                jsonrpc::elements(tools.get(), take).map_err(|e| jsonrpc::misfit("tools", &e))
+            }
+            None => Ok(()),
+        }
     }
 }
 

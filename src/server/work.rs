@@ -91,7 +91,8 @@ pub(super) struct Attended {
     work: Work,
     outbox: Arc<Outbox>,
     patience: Duration,
-    alone: Option<Pin<Box<Sleep>>>,
+    /// How long it goes on since so many readers have gone.
+    alone: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 impl Attended {
@@ -117,16 +118,20 @@ impl Future for Attended {
         if let Poll::Ready(end) = Pin::new(&mut self.work).poll(cx) {
             return Poll::Ready(Some(end));
         }
-        if self.outbox.poll_unread(cx).is_pending() {
+        let Poll::Ready(gone) = self.outbox.poll_unread(cx) else {
             // A reader may have come back.
             self.alone = None;
             return Poll::Pending;
-        }
+        };
         if self.outbox.poll_ended(cx).is_ready() {
             return Poll::Ready(None);
         }
         let patience = self.patience;
-        let alone = self.alone.get_or_insert_with(|| Box::pin(sleep(patience)));
+        // One may also have come and gone since the last look.
+        let alone = self.alone.take().filter(|(since, _)| *since == gone);
+        let (_, alone) = self
+            .alone
+            .insert(alone.unwrap_or_else(|| (gone, Box::pin(sleep(patience)))));
         alone.as_mut().poll(cx).map(|()| None)
     }
 }

@@ -3,6 +3,8 @@
 //! Owns what a message of the peer means to a call; must not know how it arrived. Small enough to
 //! sit beside the reader of a reply stream, so that an event touches no shared table.
 
+use std::ops::ControlFlow;
+
 use serde_json::Value;
 
 use super::progress::decode_progress;
@@ -10,7 +12,7 @@ use crate::error::{Error, Place};
 use crate::event::{Content, StreamEvent};
 use crate::mcp::era::{Completion, Dialect};
 use crate::mcp::types::CallResult;
-use crate::wire::jsonrpc::{Code, ErrorObject, Message, Outcome, RawJson, Response};
+use crate::wire::jsonrpc::{self, Code, ErrorObject, Message, Outcome, RawJson, Response};
 
 /// The rules of one call in flight.
 #[derive(Debug, Clone)]
@@ -164,22 +166,31 @@ impl Call {
         let Some(blocks) = result.content else {
             return Content::NULL;
         };
-        let blocks = Content::json(raw.part(blocks).into_shared());
-        // Read with what a value cannot hold mended, for one odd block must not hide the texts.
-        let Value::Array(listed) = blocks.value() else {
-            return blocks;
-        };
-        let texts: Option<Vec<&str>> = listed
-            .iter()
-            .map(|block| match block.get("type").and_then(Value::as_str) {
+        // One by one, since a block may be a thousand times smaller than a value of it. Read with
+        // what a value cannot hold mended, for one odd block must not hide the texts.
+        let (mut texts, mut joined) = (0_usize, String::new());
+        let mut is_text = true;
+        let read = jsonrpc::elements(blocks.get(), |block| {
+            let block = Content::json(raw.part(block).into_shared()).value();
+            let text = match block.get("type").and_then(Value::as_str) {
                 Some("text") => block.get("text").and_then(Value::as_str),
                 _ => None,
-            })
-            .collect();
+            };
+            let Some(text) = text else {
+                is_text = false;
+                return ControlFlow::Break(());
+            };
+            if texts > 0 {
+                joined.push('\n');
+            }
+            joined.push_str(text);
+            texts += 1;
+            ControlFlow::Continue(())
+        });
         match texts {
-            Some(texts) if texts.is_empty() => Content::NULL,
-            Some(texts) => Content::text(texts.join("\n")),
-            None => blocks,
+            _ if read.is_err() || !is_text => Content::json(raw.part(blocks).into_shared()),
+            0 => Content::NULL,
+            _ => Content::text(joined),
         }
     }
 }

@@ -12,8 +12,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::error::Error;
 use crate::mcp::era::{Dialect, Opened, Unopened, clipped, dialect, spelled};
 use crate::mcp::version::{Era, ProtocolVersion};
@@ -357,16 +355,11 @@ fn meaning(error: &ErrorObject) -> Why {
 
 /// The versions in the data of an error; none if there are none to be read.
 fn listed_in(data: Option<&RawJson>) -> Vec<String> {
-    let text = |value| match value {
-        Value::String(text) => Some(text),
-        _ => None,
-    };
-    let listed = |data: &RawJson| -> Option<Vec<Value>> {
+    let listed = |data: &RawJson| -> Option<Vec<String>> {
         let [supported] = jsonrpc::given(data.as_str(), ["supported"]).ok()?;
-        serde_json::from_str(supported?.get()).ok()
+        jsonrpc::strings(supported?.get()).ok()
     };
-    let listed = data.and_then(listed).unwrap_or_default();
-    listed.into_iter().filter_map(text).collect()
+    data.and_then(listed).unwrap_or_default()
 }
 
 /// A step and how it failed, in short if that was as for the `other` one.

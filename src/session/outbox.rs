@@ -33,6 +33,8 @@ pub(crate) struct Outbox {
 struct State {
     bytes: Vec<u8>,
     phase: Phase,
+    /// How often a reader left.
+    departures: u64,
     /// The last progress number; numbers of a call rise strictly.
     last: Option<f64>,
     reader: Option<Waker>,
@@ -97,6 +99,7 @@ impl Outbox {
         let state = State {
             bytes: Vec::new(),
             phase: Phase::Open,
+            departures: 0,
             last: None,
             reader: None,
             owner: None,
@@ -262,7 +265,7 @@ impl Outbox {
         let reader = state.reader.take();
         let mut woken = Vec::new();
         if state.phase == Phase::Open {
-            state.phase = Phase::Detached;
+            state.depart();
             woken.extend(state.owner.take());
             woken.extend(state.waiting(What::Room).take());
         }
@@ -271,20 +274,21 @@ impl Outbox {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// For the call's own task: ready when the reader is gone or the stream has ended.
-    pub(crate) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// For the call's own task: ready when the reader is gone or the stream has ended, with how
+    /// many readers have gone so far.
+    pub(crate) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<u64> {
         self.poll_owner(cx, |phase| phase != Phase::Open)
     }
 
     /// For the call's own task: ready when the stream has ended.
     pub(crate) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_owner(cx, |phase| phase == Phase::Ended)
+        self.poll_owner(cx, |phase| phase == Phase::Ended).map(drop)
     }
 
-    fn poll_owner(&self, cx: &mut Context<'_>, reached: impl Fn(Phase) -> bool) -> Poll<()> {
+    fn poll_owner(&self, cx: &mut Context<'_>, reached: impl Fn(Phase) -> bool) -> Poll<u64> {
         let mut state = self.lock();
         if reached(state.phase) {
-            return Poll::Ready(());
+            return Poll::Ready(state.departures);
         }
         listen(&mut state.owner, cx);
         Poll::Pending
@@ -382,6 +386,11 @@ impl State {
             What::Room => room,
             What::End => end,
         }
+    }
+
+    fn depart(&mut self) {
+        self.phase = Phase::Detached;
+        self.departures += 1;
     }
 
     fn decide(&mut self) -> Answer {

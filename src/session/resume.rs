@@ -47,6 +47,11 @@ impl Resumption {
         Some(Attempt { wait, after })
     }
 
+    /// Whether there would be an event to go on after, had it not been asked for often enough.
+    pub(crate) fn is_spent(&self, limits: &Limits) -> bool {
+        self.attempts >= limits.max_resume_attempts.max(1) && self.after().is_some()
+    }
+
     /// The event to go on after, if there is one.
     pub(crate) fn after(&self) -> Option<Box<str>> {
         self.position.last_event_id.clone()

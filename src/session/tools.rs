@@ -4,6 +4,7 @@
 //! asked for.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -66,32 +67,24 @@ impl Listing {
             return Err(Error::limit("max_list_bytes", limits.max_list_bytes));
         }
         let (max_pages, max_tools) = (limits.max_tool_pages, limits.max_tools);
-        let page: ToolsPage<'_> = result
-            .object()
-            .map_err(|e| Error::protocol(format!("an odd answer to tools/list: {e}")))?;
+        let odd = |e| Error::protocol(format!("an odd answer to tools/list: {e}"));
+        let page: ToolsPage<'_> = result.object().map_err(odd)?;
         self.pages += 1;
         self.ttl = Some(self.ttl.map_or(ttl, |least| least.min(ttl)));
-        for (index, entry) in page.tools.iter().flatten().enumerate() {
-            if self.entries >= max_tools {
-                return Err(Error::limit("max_tools", max_tools));
+        let (mut index, mut is_over) = (0, false);
+        let read = page.tools(|entry| {
+            is_over = self.entries >= max_tools;
+            if is_over {
+                return ControlFlow::Break(());
             }
             self.entries += 1;
-            match self.read(result.part(entry)) {
-                Ok(tool) if !self.names.insert(tool.name.clone()) => {
-                    self.warnings
-                        .push(format!("tool `{}` is listed twice", tool.name));
-                }
-                Ok(tool) => self.tools.push(tool),
-                Err(Unfit::Entry(why)) => {
-                    let page = self.pages;
-                    self.warnings
-                        .push(format!("tool {index} of page {page} is left out: {why}"));
-                }
-                Err(Unfit::Tool(name, why)) => {
-                    self.warnings
-                        .push(format!("tool `{name}` is left out: {why}"));
-                }
-            }
+            self.take(index, result.part(entry));
+            index += 1;
+            ControlFlow::Continue(())
+        });
+        read.map_err(odd)?;
+        if is_over {
+            return Err(Error::limit("max_tools", max_tools));
         }
         let Some(cursor) = page.next_cursor else {
             return Ok(Page::Last);
@@ -105,6 +98,25 @@ impl Listing {
             return Err(Error::limit("max_tool_pages", max_pages));
         }
         Ok(Page::More(cursor))
+    }
+
+    fn take(&mut self, index: usize, entry: RawJson) {
+        match self.read(entry) {
+            Ok(tool) if !self.names.insert(tool.name.clone()) => {
+                self.warnings
+                    .push(format!("tool `{}` is listed twice", tool.name));
+            }
+            Ok(tool) => self.tools.push(tool),
+            Err(Unfit::Entry(why)) => {
+                let page = self.pages;
+                self.warnings
+                    .push(format!("tool {index} of page {page} is left out: {why}"));
+            }
+            Err(Unfit::Tool(name, why)) => {
+                self.warnings
+                    .push(format!("tool `{name}` is left out: {why}"));
+            }
+        }
     }
 
     fn read(&self, entry: RawJson) -> Result<ToolDescription, Unfit> {

@@ -14,13 +14,15 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 mod batch;
+mod elements;
 mod id;
 mod integer;
 mod members;
 
+pub(crate) use elements::{elements, strings};
 pub(crate) use id::RequestId;
 pub(crate) use integer::integer;
-pub(crate) use members::{Object, given, members, required, required_text, text, value};
+pub(crate) use members::{Object, given, members, misfit, required, required_text, text, value};
 
 /// One JSON-RPC message.
 #[derive(Debug, Clone)]
@@ -254,7 +256,7 @@ pub(crate) fn decode(bytes: &Bytes, max_depth: usize) -> Result<Incoming, Invali
         .map_err(|_| parse_error("the message is not UTF-8".into()))?;
     if !depth_within(text.as_bytes(), max_depth) {
         return Err(parse_error(
-            format!("JSON nested deeper than {max_depth}").into(),
+            format!("JSON nested deeper than {max_depth}, the `max_json_depth`").into(),
         ));
     }
     if !text.trim_start().starts_with('[') {

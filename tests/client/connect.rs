@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use agent_hub_kit::{AgentHubClient, Error, HubEvent, Limits, ServerChange};
+use agent_hub_kit::{AgentHubClient, Era, Error, HubEvent, Limits, ServerChange};
 use serde_json::{Value, json};
 
 use crate::peer::{self, Answer, Peer, polite, with_session};
@@ -619,6 +619,26 @@ fn a_redirect_to_the_same_origin_is_followed() {
         assert_eq!(calls[0].body, calls[1].body);
         assert_eq!(calls[1].json()["params"]["arguments"], args);
         assert_eq!(calls[1].header("mcp-session-id"), Some("s-1"));
+    });
+}
+
+#[test]
+fn redirects_are_followed_as_often_as_may_be() {
+    run(async || {
+        for max in [0, 1, 3] {
+            let peer = Peer::start(|_| {
+                let location = "Location: /mcp\r\n";
+                peer::answer("307 Temporary Redirect", location, "").into()
+            })
+            .await;
+            let mut limits = Limits::default();
+            limits.max_redirects = max;
+            let hub = AgentHubClient::builder().limits(limits).build();
+            let connecting = hub.connect_http("p", peer.url()).era(Era::Legacy);
+            let texts = chain(&connecting.await.unwrap_err());
+            assert!(texts[1].contains("`max_redirects`"), "{texts:?}");
+            assert_eq!(peer.seen().len(), 1 + max);
+        }
     });
 }
 

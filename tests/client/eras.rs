@@ -505,6 +505,25 @@ async fn turning(is_stateless: bool) -> (Peer, Arc<AtomicBool>) {
     (peer, state)
 }
 
+#[test]
+fn as_many_servers_are_remembered_as_may_be() {
+    run(async || {
+        // how many may be, and how often two servers are asked that are connected twice
+        for (max, asked) in [(0, 4), (1, 4), (2, 2), (usize::MAX, 2)] {
+            let (peer, _) = turning(false).await;
+            let mut limits = Limits::default();
+            limits.max_known_servers = max;
+            let hub = AgentHubClient::builder().limits(limits).build();
+            for name in ["p", "q", "p", "q"] {
+                let url = format!("{}/{name}", peer.url());
+                let connecting = hub.connect_http(name, url).replace(true);
+                connecting.await.unwrap();
+            }
+            assert_eq!(peer.seen_of("server/discover").len(), asked, "{max}");
+        }
+    });
+}
+
 //
 #[test]
 fn what_was_found_out_is_kept_for_the_next_connection_and_doubted_if_it_is_contradicted() {

@@ -12,7 +12,7 @@ use crate::raw::{message_of, soon};
 
 // Covers R-201, R-1707.
 async fn a_call_over_the_bound_is_told_to_come_back() {
-    for (of_session, in_all) in [(2, 100), (100, 2)] {
+    for (of_session, in_all, limit) in [(2, 100, "max_session_calls"), (100, 2, "max_calls")] {
         let live = Live::new();
         let limits = limits(|l| {
             l.max_session_calls = of_session;
@@ -36,7 +36,7 @@ async fn a_call_over_the_bound_is_told_to_come_back() {
             assert_eq!(
                 refused.json().await,
                 json!({"jsonrpc": "2.0", "id": 3,
-                    "error": {"code": -32603, "message": "server busy"}})
+                    "error": {"code": -32603, "message": "server busy", "data": {"limit": limit}}})
             );
         }
         // What is no call is answered, and another session has a share of its own.
@@ -172,7 +172,9 @@ async fn the_session_that_was_idle_longest_makes_room_and_none_that_is_busy() {
     assert_eq!(refused.head.status, 503);
     assert_eq!(refused.head.header("retry-after"), Some("1"));
     assert_eq!(refused.head.header("mcp-session-id"), None);
-    assert_eq!(refused.json().await["error"]["code"], -32603);
+    let error = refused.json().await["error"].take();
+    assert_eq!(error["code"], -32603);
+    assert_eq!(error["data"], json!({"limit": "max_sessions"}));
 
     busy.cancel(1).await;
     assert_eq!(first.frame().await, None);

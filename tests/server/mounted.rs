@@ -310,3 +310,31 @@ async fn a_client_that_comes_back_saves_its_call() {
     sleep(second * 2).await;
     assert_eq!(live.count(), 0);
 }
+
+/// Also if it left again before anybody looked.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_and_goes_saves_its_call_as_well() {
+    let live = Live::new();
+    let service = mounted(endless(builder().sse_replay(true), &live));
+    let session = open(&service).await;
+    let mut stream = ask(&service, call(&session, "endless")).await;
+    assert!(piece(&mut stream).await.unwrap().contains("begun"));
+    drop(stream);
+    let (patience, second) = (
+        Limits::default().detached_call_timeout,
+        Duration::from_secs(1),
+    );
+    for _ in 0..2 {
+        sleep(patience - second).await;
+        let get = Request::get("/")
+            .header("host", "agent.test")
+            .header("mcp-session-id", &session)
+            .header("last-event-id", "s1-1")
+            .body(Full::default());
+        drop(ask(&service, get.unwrap()).await);
+    }
+    sleep(patience - second).await;
+    assert_eq!(live.count(), 1);
+    sleep(second * 2).await;
+    assert_eq!(live.count(), 0);
+}

@@ -177,3 +177,50 @@ async fn a_schema_in_many_lines_is_listed_on_one() {
     })
     .await;
 }
+
+/// A call that says as much as it can holds up neither an answer nor another call's events for more
+/// than its turn.
+#[tokio::test]
+async fn a_call_that_floods_holds_up_no_other_for_more_than_its_turn() {
+    let server = builder()
+        .tool(Tool::new("flood"), async |_: RawArgs, ctx: ToolContext| {
+            let stream = ctx.streamer("n");
+            for _ in 0..1_000_000 {
+                stream.text("word").await?;
+            }
+            Ok("done")
+        })
+        .tool(Tool::new("echo"), async |_: RawArgs, _: ToolContext| {
+            Ok("echoed")
+        })
+        .build();
+    serve_one(&server, async |client| {
+        client.open("2025-11-25").await;
+        let call = |id: u64, tool: &str| {
+            let params = json!({"name": tool, "_meta": {"progressToken": id}});
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+        };
+        client.send(call(1, "flood").to_string()).await;
+        for _ in 0..1_000 {
+            assert_eq!(client.read().await["params"]["progressToken"], 1);
+        }
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        for asked in [ping, call(2, "echo")] {
+            for _ in 0..5 {
+                client.send(asked.to_string()).await;
+                let mut waited = 0;
+                while client.read().await["id"] != 2 {
+                    waited += 1;
+                }
+                // What the pipe holds, the piece that is being written, and one more.
+                assert!(waited < 5_000, "{asked}: {waited} events");
+            }
+        }
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+        client.send(cancel.to_string()).await;
+        // What is left of it comes before the next call's turn.
+        client.send(call(3, "echo").to_string()).await;
+        while client.read().await["id"] != 3 {}
+    })
+    .await;
+}

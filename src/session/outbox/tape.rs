@@ -236,7 +236,7 @@ impl Outbox {
             return false;
         }
         state.decide();
-        state.phase = Phase::Detached;
+        state.depart();
         let woken = state.take_readers();
         drop(state);
         woken.into_iter().for_each(Waker::wake);

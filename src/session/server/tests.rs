@@ -248,11 +248,20 @@ fn every_request_is_answered_under_its_own_id() {
         let body = String::from_utf8(body).unwrap();
         assert_eq!(format!("{status} {body}"), error(200, &id, -32603, "boom"));
         assert_eq!(
-            String::from_utf8(busy(&call.id)).unwrap(),
-            error(0, &id, -32603, "server busy")[2..]
+            String::from_utf8(busy(&call.id, "max_calls")).unwrap(),
+            busy_error(&id, "max_calls")
         );
         session.finish(&call.id);
     }
+}
+
+/// The response of a server without room.
+fn busy_error(id: &str, limit: &str) -> String {
+    let plain = &error(0, id, -32603, "server busy")[2..];
+    plain.replace(
+        "busy\"}",
+        &format!(r#"busy","data":{{"limit":"{limit}"}}}}"#),
+    )
 }
 
 // Covers R-107, R-411.

@@ -152,7 +152,7 @@ impl HttpPeer {
                 return Ok(next);
             }
             (Some(location), Some(_)) if keeps_method(status) => format!(
-                "more than {} redirects, the last one to {}; check the URL",
+                "more than {} redirects (`max_redirects`), the last one to {}; check the URL",
                 self.max_redirects,
                 shown(location)
             ),

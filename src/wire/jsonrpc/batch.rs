@@ -2,17 +2,23 @@
 //!
 //! Owns the bound; must not know what a member is.
 
-use std::fmt;
+use std::ops::ControlFlow;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Code, Invalid};
+use super::{Code, Invalid, elements};
 
 /// The members of an array that is a batch.
 pub(super) fn members(text: &str) -> Result<Vec<&RawValue>, Invalid> {
-    let FirstMembers(members) = serde_json::from_str(text).map_err(|e| Invalid {
+    let mut members = Vec::new();
+    let read = elements(text, |member| {
+        members.push(member);
+        match members.len() > MAX_BATCH {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    read.map_err(|e| Invalid {
         code: Code::PARSE,
         id: None,
         detail: format!("the message is not JSON: {e}").into(),
@@ -32,33 +38,3 @@ pub(super) fn members(text: &str) -> Result<Vec<&RawValue>, Invalid> {
 /// Messages in one batch. A member may be two bytes long, and costs a hundred here and as many in
 /// its answer.
 const MAX_BATCH: usize = 1_000;
-
-/// The members of an array, up to one more than may be.
-struct FirstMembers<'a>(Vec<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for FirstMembers<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = FirstMembers<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while members.len() <= MAX_BATCH
-                    && let Some(member) = seq.next_element()?
-                {
-                    members.push(member);
-                }
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(FirstMembers(members))
-            }
-        }
-
-        deserializer.deserialize_seq(Members)
-    }
-}

@@ -51,7 +51,7 @@ pub(crate) fn value<'a, T: Deserialize<'a>>(
 }
 
 /// Says which member it was. The position in it tells nobody anything.
-fn misfit(name: &str, error: &serde_json::Error) -> serde_json::Error {
+pub(crate) fn misfit(name: &str, error: &serde_json::Error) -> serde_json::Error {
     let text = error.to_string();
     let (text, _) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
     Error::custom(format_args!("`{name}`: {text}"))

@@ -340,7 +340,7 @@ fn nesting_is_bounded_by_the_limit() {
     let told = answered(&mut session, 2, &deep(7));
     assert_eq!(
         told,
-        ["warning: skipped a message: JSON nested deeper than 8"]
+        ["warning: skipped a message: JSON nested deeper than 8, the `max_json_depth`"]
     );
     assert_eq!(answered(&mut session, 2, &deep(6)), ["call 2: result null"]);
 }

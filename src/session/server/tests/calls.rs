@@ -212,7 +212,7 @@ fn a_full_session_says_that_it_is_busy() {
     begin(&mut session, &facts, "1");
     begin(&mut session, &facts, "2");
     let third = call(r#"{"name":"echo"}"#);
-    let refused = error(0, "7", -32603, "server busy").replace("0 {", "busy {");
+    let refused = format!("busy {}", busy_error("7", "max_session_calls"));
     assert_eq!(asked(&mut session, &facts, &third), refused);
     assert_eq!(session.calls.len(), 2);
     // What is wrong anyway is no matter of room.

@@ -803,7 +803,7 @@ async fn any_other_redirect_is_an_error_that_says_where_to() {
         (
             308,
             "/mcp",
-            "more than 5 redirects, the last one to /mcp",
+            "more than 5 redirects (`max_redirects`), the last one to /mcp",
             6,
         ),
     ];

@@ -150,6 +150,7 @@ async fn a_head_has_to_come_in_time() {
         });
         served.await.unwrap();
         assert_eq!(start.elapsed().as_secs(), bound, "{case}");
+        assert_eq!(limits().header_read_timeout.as_secs(), bound, "{case}");
         drip.abort();
         let mut rest = Vec::new();
         let _ = tokio::io::AsyncReadExt::read_to_end(&mut read, &mut rest).await;
@@ -159,6 +160,11 @@ async fn a_head_has_to_come_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_ends_later_than_one_with_half_a_head() {
+    let bounds = [
+        limits().idle_connection_timeout,
+        limits().header_read_timeout,
+    ];
+    assert_eq!(bounds.map(|bound| bound.as_secs()), [75, 10]);
     for (case, sent, bound) in [("idle", "", 75), ("half a head", "POST", 20 + 10)] {
         let mut client = connect(echo(&limits()).0).patient();
         // Idle time is counted anew after each answer.
@@ -210,6 +216,7 @@ async fn a_reader_that_takes_nothing_is_given_up() {
     assert!(!events.is_closed());
     dropped.await.unwrap_err();
     assert_eq!(start.elapsed().as_secs(), 10 * 290 + 300);
+    assert_eq!(limits().stalled_reader_timeout.as_secs(), 300);
 }
 
 #[tokio::test(start_paused = true)]

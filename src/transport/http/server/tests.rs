@@ -210,26 +210,65 @@ async fn dropping_a_server_ends_its_connections() {
     assert!(TcpStream::connect(running.address).await.is_err());
 }
 
-#[tokio::test]
-async fn connections_over_the_cap_wait_for_a_place() {
+#[tokio::test(start_paused = true)]
+async fn a_connection_over_the_cap_is_told_so_and_costs_no_place() {
     let limits = Limits {
         max_connections: 2,
         ..Limits::default()
     };
-    let (service, _) = echo(&limits);
-    let running = start(service).await;
-    let mut first = client(running.address).await;
-    let mut second = client(running.address).await;
-    for client in [&mut first, &mut second] {
+    let (handed, listener) = mpsc::unbounded_channel();
+    let (service, seen) = echo(&limits);
+    tokio::spawn(Server::new(Handed(listener), service, Shutdown::new()).run());
+    let connect = || {
+        let (near, far) = tokio::io::duplex(1024);
+        handed.send(far).unwrap();
+        Client::new(near).patient()
+    };
+    let mut inside = [connect(), connect()];
+    let mut held = Vec::new();
+    for client in &mut inside {
         client.post("{}").await;
         assert_eq!(client.answer().await.status, 200);
     }
-    let mut third = client(running.address).await;
+    // Whatever it asks for, and however it asks.
+    let requests = [
+        post("{}"),
+        post("").replace("Content-Length: 0", "Content-Length: 1073741824"),
+        "GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n".to_owned(),
+    ];
+    for request in &requests {
+        let begin = now();
+        let mut outside = connect();
+        outside.send(request).await;
+        let answer = outside.answer().await;
+        assert_eq!(answer.status, 503, "{request}");
+        assert_eq!(answer.header("retry-after"), Some("1"), "{request}");
+        assert_eq!(answer.header("connection"), Some("close"), "{request}");
+        assert!(answer.body.contains("-32603"), "{answer:?}");
+        assert!(answer.body.contains("`max_connections`"), "{answer:?}");
+        assert!(begin.elapsed() < Duration::from_millis(10), "{request}");
+        outside.rest().await;
+    }
+    // Those that say nothing hold up others for a moment and no longer.
+    held.extend((0..MAX_REFUSED).map(|_| connect()));
+    let begin = now();
+    let mut later = connect();
+    later.post("{}").await;
+    assert_eq!(later.answer().await.status, 503);
+    assert_eq!(begin.elapsed().as_secs(), REFUSED_TIMEOUT.as_secs());
+    for mut silent in held {
+        assert_eq!(silent.rest().await, "");
+    }
+    assert_eq!(seen.lock().unwrap().len(), 2);
+    // Who is in stays in, and a place that is left is taken.
+    let [mut first, second] = inside;
+    first.post("{}").await;
+    assert_eq!(first.answer().await.status, 200);
+    drop(second);
+    tokio::task::yield_now().await;
+    let mut third = connect();
     third.post("{}").await;
-    let waited = timeout(Duration::from_millis(100), third.more()).await;
-    assert!(waited.is_err(), "served over the cap");
-    drop(first);
-    assert_eq!(timeout(PATIENCE, third.answer()).await.unwrap().status, 200);
+    assert_eq!(third.answer().await.status, 200);
 }
 
 #[tokio::test]
@@ -312,6 +351,20 @@ impl Listener for Script {
     }
 }
 
+/// Gives what it is handed.
+struct Handed(mpsc::UnboundedReceiver<DuplexStream>);
+
+impl Listener for Handed {
+    type Io = DuplexStream;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<DuplexStream>> {
+        match ready!(self.0.poll_recv(cx)) {
+            Some(io) => Poll::Ready(Ok(io)),
+            None => Poll::Pending,
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_accept_that_fails_is_tried_again() {
     let (near, far) = tokio::io::duplex(1024);
@@ -344,15 +397,13 @@ async fn ended_connections_are_not_kept() {
         max_connections: 3,
         ..Limits::default()
     };
-    let (clients, steps): (Vec<_>, Vec<_>) = (0..100)
-        .map(|_| tokio::io::duplex(1024))
-        .map(|(a, b)| (a, Ok(b)))
-        .unzip();
+    let (handed, listener) = mpsc::unbounded_channel();
     let (service, seen) = echo(&limits);
-    let (listener, _tried) = Script::of(steps);
-    tokio::spawn(Server::new(listener, service, Shutdown::new()).run());
-    for io in clients {
-        let mut client = Client::new(io).patient();
+    tokio::spawn(Server::new(Handed(listener), service, Shutdown::new()).run());
+    for _ in 0..100 {
+        let (near, far) = tokio::io::duplex(1024);
+        handed.send(far).unwrap();
+        let mut client = Client::new(near).patient();
         client.post("{}").await;
         client.answer().await;
     }

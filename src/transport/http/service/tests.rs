@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
 
 use super::super::toy::{
     Answer, connect, echo, json, loopback, now, outbound, post, service, source, streaming,
@@ -282,6 +283,101 @@ async fn a_body_over_the_cap_is_refused_when_that_is_known() {
     }
 }
 
+/// A body may pause for 30 s, and may come slowly, but not so that it never ends.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_hardly_comes_is_given_up() {
+    let limits = Limits::default();
+    let pause = limits.body_read_timeout;
+    let trickle = |rate| Limits {
+        min_body_rate: rate,
+        ..Limits::default()
+    };
+    let second = Duration::from_secs(1);
+    // bytes a piece, the wait between two, how many, what is said, and after how many seconds
+    let table = [
+        (
+            "a byte a second",
+            &limits,
+            1,
+            second,
+            100,
+            "`min_body_rate`",
+            30,
+        ),
+        (
+            "at once, then a byte a second",
+            &limits,
+            1,
+            second,
+            100,
+            "`min_body_rate`",
+            33,
+        ),
+        (
+            "a stop",
+            &limits,
+            100,
+            pause + second,
+            2,
+            "`body_read_timeout`",
+            30,
+        ),
+        (
+            "just in time",
+            &limits,
+            20_000,
+            pause - second,
+            4,
+            "",
+            3 * 29,
+        ),
+        ("fast enough", &limits, 500, second, 100, "", 99),
+        ("any rate", &trickle(0), 1, pause - second, 100, "", 99 * 29),
+        (
+            "no rate is enough",
+            &trickle(usize::MAX),
+            500,
+            second,
+            100,
+            "`min_body_rate`",
+            30,
+        ),
+    ];
+    for (case, limits, size, wait, count, said, seconds) in table {
+        let (service, _) = echo(limits);
+        let mut client = connect(service).patient();
+        let lead = if case.starts_with("at once") { 1500 } else { 0 };
+        let length = size * count + lead;
+        let head = post("").replace("Content-Length: 0", &format!("Content-Length: {length}"));
+        let begin = now();
+        client.send(head + &"x".repeat(lead)).await;
+        let (mut reader, mut writer) = tokio::io::split(client.io);
+        let dripping = tokio::spawn(async move {
+            for nth in 0..count {
+                if nth > 0 {
+                    sleep(wait).await;
+                }
+                if writer.write_all(&vec![b'x'; size]).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let mut answer = vec![0; 12];
+        reader.read_exact(&mut answer).await.unwrap();
+        let took = begin.elapsed().as_secs();
+        dripping.abort();
+        while let Ok(Ok(1..)) = timeout(second, reader.read_buf(&mut answer)).await {}
+        let answer = String::from_utf8(answer).unwrap();
+        let status = if said.is_empty() { "200" } else { "408" };
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{case}: {answer}"
+        );
+        assert!(answer.contains(said), "{case}: {answer}");
+        assert_eq!(took, seconds, "{case}");
+    }
+}
+
 #[tokio::test]
 async fn a_body_in_pieces_is_joined_in_order() {
     let (service, seen) = echo(&Limits::default());
@@ -318,11 +414,11 @@ async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
 async fn a_body_may_pause_but_not_for_long() {
     let mut client = connect(echo(&Limits::default()).0).patient();
     let start = now();
-    client
-        .send(post("0123456789").trim_end_matches("3456789"))
-        .await;
-    tokio::time::sleep(Duration::from_secs(29)).await;
-    client.send("3").await;
+    // So many that they did not come slowly on the whole.
+    let request = post(&"x".repeat(30_000));
+    client.send(&request[..request.len() - 10_000]).await;
+    sleep(Duration::from_secs(29)).await;
+    client.send("x").await;
     let answer = client.answer().await;
     let text = refusal(&answer, 408, "slow");
     assert!(text.contains("30s"), "{text}");
