@@ -1,4 +1,9 @@
-//! Every bound of the crate, in one place.
+//! Every bound of the crate that somebody may want to change, in one place.
+//!
+//! Owns names, units and defaults; must not know who keeps them. What a field would help nobody with is a
+//! constant beside its use: how much of a text is quoted or of an id is read, how many turns of a loop
+//! are one turn of a task, how long a refused client may read why. What the caller alone can fill (its calls,
+//! servers and observers) has no bound.
 
 use std::time::Duration;
 
@@ -12,7 +17,11 @@ use std::time::Duration;
 /// ```
 ///
 /// Hitting a bound is [`Error::Limit`](crate::Error::Limit) with the name of the field, or
-/// [`Error::Timeout`](crate::Error::Timeout) for a wait.
+/// [`Error::Timeout`](crate::Error::Timeout) for a wait; a server's answer names it as well.
+///
+/// A bound of 0 allows nothing and a wait of zero is over at once, but what could then never go on takes one:
+/// an event at a time for an outbox or an observer, a comment a millisecond. `usize::MAX` and
+/// `Duration::MAX` bound nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

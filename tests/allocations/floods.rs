@@ -167,7 +167,8 @@ fn tools(limits: Limits) -> McpServerBuilder {
 
 #[test]
 fn a_server_keeps_no_more_of_a_message_than_it_takes() {
-    let attacks: [(&str, fn(&mut Raw)); 4] = [
+    type Attack = fn(&mut Raw);
+    let attacks: [(&str, Attack); 4] = [
         ("a body without end", |raw| {
             raw.send(head("") + "Transfer-Encoding: chunked\r\n\r\n");
             let chunk = format!("{:x}\r\n{}\r\n", 64 * KIB, "x".repeat(64 * KIB));
@@ -314,12 +315,12 @@ fn a_crowd_costs_no_more_than_what_may_be() {
                 raw.send("POST");
             }
             let rest = head("").split_off(4) + "Content-Length: 2\r\n\r\n{}";
-            let mut told = [0, 0];
-            for raw in &mut crowd {
+            // Those that were served stay.
+            crowd.retain_mut(|raw| {
                 raw.send(&rest);
-                told[usize::from(raw.answer().contains(" 503 "))] += 1;
-            }
-            assert_eq!(told, [10, count - 10]);
+                raw.answer().contains(" 40")
+            });
+            assert_eq!(crowd.len(), 10);
         }),
     ];
     for (case, limits, count, attack) in attacks {
@@ -481,7 +482,8 @@ fn a_hub_keeps_no_more_of_a_message_than_it_takes() {
 
 #[test]
 fn a_tool_list_without_end_costs_what_it_may() {
-    let cases: [(&str, &str, fn(&mut Limits)); 3] = [
+    type Set = fn(&mut Limits);
+    let cases: [(&str, &str, Set); 3] = [
         ("large tools", "max_list_bytes", |limits| {
             limits.max_list_bytes = 512 * KIB
         }),
@@ -584,7 +586,8 @@ fn a_call_that_nobody_reads_keeps_little_of_what_comes_for_it() {
 
 #[test]
 fn an_observer_that_falls_behind_keeps_little() {
-    for (size, count) in [(4 * KIB, 2_500), (8, 20_000)] {
+    // Large events, and small ones in large pieces.
+    for (size, count) in [(4 * KIB, 2_500), (8, 2_500)] {
         let url = peer(move |asked, raw| match asked["method"].as_str() {
             Some("tools/call") => {
                 raw.send(SSE);
@@ -592,8 +595,9 @@ fn an_observer_that_falls_behind_keeps_little() {
                 let text = "x".repeat(size);
                 let mut number = 0;
                 while number < count {
+                    let noise = format!(": {}\n", "x".repeat(4 * KIB - size));
                     let some: String = (1..=50)
-                        .map(|n| progress(token, number + n, &text))
+                        .map(|n| noise.clone() + &progress(token, number + n, &text))
                         .collect();
                     raw.send(some);
                     number += 50;
