@@ -60,7 +60,7 @@ type Fault = (&'static str, String);
 /// The names of what may be wrong with a call.
 pub const FAULTS: [&str; 4] = ["lost", "out of order", "damaged", "ended wrongly"];
 
-/// How long a battered child may take to answer.
+/// How long a battered call may take whose end may never come.
 const UNREAD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +125,9 @@ impl Left {
             }
             Err(wrong_end("no end after the end of the hub".to_owned()))
         };
-        if let Err((fault, what)) = checked.await {
+        let checked = checked.await;
+        if let Err((fault, what)) = checked {
+            self.call.ask.load.truncate(0);
             counts.wrong_call(fault, format!("{what}: {:?}", self.call));
         }
     }
@@ -203,6 +205,8 @@ impl Call {
         match self.target {
             // Over a pipe an answer that cannot be read is one that does not come.
             Target::BatteredChild => events.timeout(UNREAD),
+            // The event that is waited for may be one that cannot be read.
+            Target::Battered if self.ask.end == End::Hang => events.timeout(UNREAD),
             _ => events,
         }
     }

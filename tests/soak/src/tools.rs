@@ -103,15 +103,16 @@ impl Tally {
     }
 }
 
-/// Short where a person would wait, so that each wait is met in a run.
+/// Short where a person would wait, so that each wait is met in a run; yet not so short that a machine
+/// which is busy with something else is taken for a client that stalls.
 pub fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.session_idle_timeout = Duration::from_secs(10);
     limits.detached_call_timeout = Duration::from_secs(2);
-    limits.header_read_timeout = Duration::from_secs(2);
-    limits.body_read_timeout = Duration::from_secs(2);
-    limits.idle_connection_timeout = Duration::from_secs(8);
-    limits.stalled_reader_timeout = Duration::from_secs(5);
+    limits.header_read_timeout = Duration::from_secs(6);
+    limits.body_read_timeout = Duration::from_secs(6);
+    limits.idle_connection_timeout = Duration::from_secs(12);
+    limits.stalled_reader_timeout = Duration::from_secs(6);
     limits.keep_alive_interval = Duration::from_secs(1);
     limits.shutdown_timeout = Duration::from_millis(500);
     limits.replay_retry = Duration::from_millis(50);

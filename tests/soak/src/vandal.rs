@@ -18,7 +18,7 @@ use crate::own::Counts;
 use crate::tools::{Ask, End};
 
 /// Longer than any time that a server gives a client that does not go on.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is sent on a connection of its own, and how an answer may begin; empty: there may be none.
 struct Trick(&'static str, &'static [u8], &'static [&'static str]);
@@ -155,7 +155,7 @@ async fn read_nothing(addr: SocketAddr, call: u64) -> Result<(), Anything> {
         .write_all(&posted(&session, &call.to_string()))
         .await?;
     // Longer than a reader may stall; then what the socket holds is read, and its end.
-    sleep(Duration::from_secs(8)).await;
+    sleep(Duration::from_secs(10)).await;
     let mut sink = tokio::io::sink();
     match tokio::io::copy(&mut socket, &mut sink).await {
         Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => Err(error.into()),

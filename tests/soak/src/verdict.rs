@@ -1,6 +1,6 @@
 //! What a run has shown: a line now and again, and whether it is as it should be.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::call;
@@ -70,12 +70,15 @@ const FAULTS: [&str; 8] = [
     "battered",
 ];
 
+/// So many samples in a row are no coincidence.
+const UNWAITED: u32 = 10;
+
 #[derive(Default)]
 pub struct Findings {
     pub wrong: Vec<String>,
     samples: [Vec<u64>; RULES.len()],
-    /// Children that had ended and were not waited for when last looked at.
-    zombies: BTreeSet<i32>,
+    /// Children that have ended, and how often in a row nobody had waited for them.
+    zombies: BTreeMap<i32, u32>,
 }
 
 impl Findings {
@@ -95,8 +98,10 @@ impl Findings {
             row.push(figure);
         }
         let zombies = children.iter().filter(|child| child.zombie);
-        let zombies: BTreeSet<i32> = zombies.map(|child| child.pid).collect();
-        for pid in zombies.intersection(&self.zombies) {
+        let zombies: BTreeMap<i32, u32> = zombies
+            .map(|child| (child.pid, self.zombies.get(&child.pid).map_or(1, |n| n + 1)))
+            .collect();
+        for (pid, _) in zombies.iter().filter(|(_, times)| **times == UNWAITED) {
             self.wrong
                 .push(format!("child {pid} has ended and nobody waits for it"));
         }
