@@ -789,6 +789,27 @@ async fn a_server_ends_in_order_and_frees_its_port() {
     }
 }
 
+/// One stream that runs when the signal comes, for either signal.
+#[tokio::test]
+async fn a_signal_lets_a_running_call_end_and_then_the_server() {
+    for name in ["-TERM", "-INT"] {
+        let (echo, url) = start_echo(&[]).await;
+        let mut call = start(&["call", &url, "echo", r#"{"text":"abcd","delay_ms":100}"#]);
+        let mut first = [0; 1];
+        let out = call.stdout.as_mut().unwrap();
+        let read = timeout(PATIENCE, out.read_exact(&mut first)).await;
+        read.unwrap().unwrap();
+        signal(&echo, name);
+        let call = end(call).await;
+        let said = (call.code, &*call.out);
+        assert_eq!(said, (Some(0), "bcd\n"), "{name}: {}", call.err);
+        let echo = end(echo).await;
+        assert_eq!((echo.code, &*echo.err), (Some(0), ""), "{name}");
+        let again = TcpListener::bind(("127.0.0.1", port_of(&url))).await;
+        assert!(again.is_ok(), "{name}: {again:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_second_signal_ends_a_busy_server_at_once() {
     let (echo, url) = start_echo(&[]).await;

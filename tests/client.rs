@@ -36,6 +36,8 @@ mod observers;
 mod provider;
 #[path = "client/refresh.rs"]
 mod refresh;
+#[path = "client/remains.rs"]
+mod remains;
 #[path = "client/replies.rs"]
 mod replies;
 #[path = "client/requests.rs"]
@@ -72,8 +74,10 @@ fn run(test: impl AsyncFn()) {
         .build();
     for runtime in [current.unwrap(), multi.unwrap()] {
         runtime.block_on(async {
+            let before = remains::held();
             on_time(test()).await;
             on_time(no_task_is_left()).await;
+            on_time(remains::no_more_than(before)).await;
         });
     }
 }

@@ -30,6 +30,8 @@ mod changes;
 mod ending;
 #[path = "server/eras.rs"]
 mod eras;
+#[path = "server/forms.rs"]
+mod forms;
 #[path = "server/handlers.rs"]
 mod handlers;
 #[path = "server/hanging_up.rs"]
@@ -44,8 +46,8 @@ mod lifecycle;
 mod mounted;
 #[path = "server/pace.rs"]
 mod pace;
-#[path = "server/pages.rs"]
-mod pages;
+#[path = "server/remains.rs"]
+mod remains;
 #[path = "server/replay.rs"]
 mod replay;
 #[path = "server/shutdown.rs"]

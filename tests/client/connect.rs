@@ -348,6 +348,12 @@ fn any_2xx_counts_as_delivered_for_initialized() {
         peer::sse(&[]),
         // A stream that stays open.
         peer::SSE_HEAD.to_owned(),
+        // More than anybody reads.
+        peer::answer(
+            "200 OK",
+            "Content-Type: text/html\r\n",
+            &"x".repeat(1 << 20),
+        ),
     ];
     run(async || {
         for delivered in table.clone() {
@@ -362,6 +368,46 @@ fn any_2xx_counts_as_delivered_for_initialized() {
             assert!(connected.is_ok(), "{delivered:?}: {connected:?}");
             assert_eq!(hub.call_tool("echo", ()).await.unwrap(), "done");
             hub.close().await;
+        }
+    });
+}
+
+// Covers R-1209.
+#[test]
+fn any_answer_to_a_cancel_is_passed_over() {
+    run(async || {
+        for delivered in [
+            peer::empty("200 OK"),
+            "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+            peer::json("null"),
+            peer::sse(&[]),
+            peer::answer("200 OK", "Content-Type: text/plain\r\n", "Accepted"),
+            peer::empty("500 Oops"),
+            peer::empty("404 Not Found"),
+        ] {
+            let answer = delivered.clone();
+            let peer = Peer::start(move |request| match &*request.what() {
+                "notifications/cancelled" => answer.clone().into(),
+                "tools/call" if request.json()["params"]["name"] == "stream" => Answer::Hand,
+                _ => polite(request),
+            })
+            .await;
+            let seen = Seen::default();
+            let hub = seen.hub();
+            peer.connect(&hub, "p").await;
+            let mut stream = hub.call_tool_stream("stream", ());
+            let (_, _wire) = tokio::select! {
+                biased;
+                event = stream.next() => panic!("{event:?}"),
+                handed = peer.handed() => handed,
+            };
+            drop(stream);
+            peer.wait_for("notifications/cancelled", 1).await;
+            assert_eq!(hub.call_tool("echo", ()).await.unwrap(), "done");
+            hub.close().await;
+            assert_eq!(seen.warnings(), [""; 0], "{delivered}");
+            assert_eq!(peer.seen_of("notifications/cancelled").len(), 1);
+            assert_eq!(peer.seen_of("initialize").len(), 1, "{delivered}");
         }
     });
 }
@@ -603,22 +649,51 @@ fn a_server_is_found_under_each_spelling_of_its_address() {
 #[test]
 fn a_redirect_to_the_same_origin_is_followed() {
     run(async || {
-        let peer = Peer::start(|request| match &*request.line {
-            "POST /mcp HTTP/1.1" => {
-                let location = "Location: /mcp/\r\n";
-                peer::answer("307 Temporary Redirect", location, "").into()
+        // status, whether the Location names the host, whether calls alone are sent there
+        for (status, absolute, calls_alone) in [
+            ("307 Temporary Redirect", false, false),
+            ("308 Permanent Redirect", true, false),
+            ("307 Temporary Redirect", true, true),
+            ("308 Permanent Redirect", false, true),
+        ] {
+            let case = format!("{status}, absolute: {absolute}, calls alone: {calls_alone}");
+            let peer = Peer::start(move |request| match &*request.line {
+                "POST /mcp HTTP/1.1" if !calls_alone || request.what() == "tools/call" => {
+                    let host = match absolute {
+                        true => format!("http://{}", request.header("host").unwrap()),
+                        false => String::new(),
+                    };
+                    peer::answer(status, &format!("Location: {host}/mcp/\r\n"), "").into()
+                }
+                _ => polite(request),
+            })
+            .await;
+            let hub = peer.hub().await;
+            let args = json!({"text": "kept"});
+            assert_eq!(
+                hub.call_tool("echo", &args).await.unwrap(),
+                "done",
+                "{case}"
+            );
+            let calls = peer.seen_of("tools/call");
+            assert_eq!(calls.len(), 2, "{case}");
+            assert_eq!(calls[0].body, calls[1].body, "{case}");
+            assert_eq!(calls[1].json()["params"]["arguments"], args, "{case}");
+            for call in &calls {
+                assert_eq!(call.header("mcp-session-id"), Some("s-1"), "{case}");
+                let named = call.header("mcp-protocol-version");
+                assert_eq!(named, Some("2025-11-25"), "{case}");
             }
-            _ => polite(request),
+        }
+        // One that leads back to itself.
+        let peer = Peer::calls(|_| {
+            peer::answer("307 Temporary Redirect", "Location: /mcp\r\n", "").into()
         })
         .await;
         let hub = peer.hub().await;
-        let args = json!({"text": "kept"});
-        assert_eq!(hub.call_tool("echo", &args).await.unwrap(), "done");
-        let calls = peer.seen_of("tools/call");
-        assert_eq!(calls.len(), 2);
-        assert_eq!(calls[0].body, calls[1].body);
-        assert_eq!(calls[1].json()["params"]["arguments"], args);
-        assert_eq!(calls[1].header("mcp-session-id"), Some("s-1"));
+        let error = hub.call_tool("echo", ()).await.unwrap_err().to_string();
+        assert!(error.contains("307") && error.contains("/mcp"), "{error}");
+        assert_eq!(peer.seen_of("tools/call").len(), 6);
     });
 }
 

@@ -142,6 +142,17 @@ fn each_answer_to_the_question_has_its_consequence() {
         ),
         ("400", empty("400 Bad Request"), Handshake),
         (
+            "-32600 at 400 for nobody",
+            typed(
+                "400 Bad Request",
+                "application/json",
+                &error(&json!(null), -32600, "Missing ID field"),
+            ),
+            Handshake,
+        ),
+        ("404", empty("404 Not Found"), Handshake),
+        ("405", empty("405 Method Not Allowed"), Handshake),
+        (
             "404 as text",
             typed("404 Not Found", "text/plain", "Not Found"),
             Handshake,

@@ -6,6 +6,7 @@ use agent_hub_kit::{AgentHubClient, Error, EventKind, Limits};
 use serde_json::{Value, json};
 
 use crate::connect::chain;
+use crate::many::BlackHole;
 use crate::peer::{
     self, Answer, Peer, SSE_HEAD, chunk, envelope, event, json as json_answer, polite, progress,
     result,
@@ -36,6 +37,191 @@ fn a_reset_ends_the_call_and_not_the_connection() {
             assert!(error.is_retryable());
             chain(error);
             assert_eq!(hub.call_tool("echo", ()).await.unwrap(), "done");
+        }
+    });
+}
+
+/// An answer of two events and a result, and behind how many of its bytes each of them is whole.
+/// The first event has letters of many bytes and stands in two chunks.
+fn whole_answer(token: &Value, end: &str) -> (Vec<u8>, Vec<usize>) {
+    let first = event(&progress(token, 1, "é😀"));
+    let (left, right) = first.split_at(first.find('é').unwrap());
+    let mut answer = format!("{SSE_HEAD}{}", chunk(left)).into_bytes();
+    let mut whole = Vec::new();
+    let second = event(&progress(token, 2, "b"));
+    for text in [right, &second, &event(end)] {
+        answer.extend(chunk(text).into_bytes());
+        // The line break after the chunk is not the event's.
+        whole.push(answer.len() - 2);
+    }
+    answer.extend(peer::END.bytes());
+    (answer, whole)
+}
+
+/// Within a header, a chunk size, an event, a letter, before and after each of them.
+// Covers R-201, R-1211, R-1407.
+#[test]
+fn an_answer_that_is_cut_anywhere_ends_its_call_once_and_no_other() {
+    run(async || {
+        for is_stateless in [false, true] {
+            let cut = move |request: &peer::Request| {
+                let arguments = request.json()["params"]["arguments"].take();
+                let Some(at) = arguments["at"].as_u64() else {
+                    return match is_stateless {
+                        true => peer::stateless(request),
+                        false => polite(request),
+                    };
+                };
+                let end = peer::complete(&request.id(), json!({"content": []}));
+                let (mut answer, _) = whole_answer(&request.token(), &end);
+                answer.truncate(usize::try_from(at).unwrap());
+                match arguments["reset"].as_bool().unwrap() {
+                    true => Answer::Reset(answer),
+                    false => Answer::Last(answer),
+                }
+            };
+            let peer = match is_stateless {
+                true => Peer::asked(cut).await,
+                false => Peer::start(cut).await,
+            };
+            let hub = peer.hub().await;
+            let (mut at, mut cuts, mut length) = (0, 0, 1);
+            while at <= length {
+                for reset in [false, true] {
+                    let arguments = json!({"at": at, "reset": reset});
+                    let events = read(&mut hub.call_tool_stream("stream", arguments)).await;
+                    let call = peer.seen_of("tools/call").pop().unwrap();
+                    let end = peer::complete(&call.id(), json!({"content": []}));
+                    let (answer, whole) = whole_answer(&call.token(), &end);
+                    length = answer.len();
+                    let expected = whole.iter().filter(|end| **end <= at).count();
+                    let texts = ["é😀", "b"];
+                    let case = format!("{at} of {length}, reset: {reset}: {events:?}");
+                    for (text, event) in texts.iter().zip(&events[..expected.min(2)]) {
+                        assert_eq!(event.text(), Some(*text), "{case}");
+                    }
+                    let last = events.last().unwrap();
+                    if expected == 3 {
+                        assert_eq!(last.kind, EventKind::Result, "{case}");
+                    } else {
+                        assert_eq!(events.len(), expected + 1, "{case}");
+                        let error = last.error().unwrap();
+                        assert!(matches!(error, Error::Transport { .. }), "{case}");
+                        cuts += 1;
+                    }
+                }
+                if at % 50 == 0 {
+                    assert_eq!(hub.call_tool("echo", ()).await.unwrap(), "done");
+                }
+                at += 1;
+            }
+            // No call is made twice; one that may run on is called off, where that takes a message.
+            let calls = peer.seen_of("tools/call");
+            let cut = |call: &&peer::Request| call.json()["params"]["arguments"]["at"].is_u64();
+            assert_eq!(calls.iter().filter(cut).count(), 2 * at);
+            assert!(peer.seen_of("GET").is_empty());
+            hub.close().await;
+            let cancels = peer.seen_of("notifications/cancelled").len();
+            assert_eq!(cancels, if is_stateless { 0 } else { cuts });
+            assert!(cuts > 500, "{cuts}");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_vanishes_into_a_black_hole_costs_its_own_calls_their_time_alone() {
+    run(async || {
+        let mut limits = Limits::default();
+        limits.tcp_connect_timeout = Duration::from_millis(300);
+        let hub = AgentHubClient::builder().limits(limits).build();
+        let (gone, other) = (Peer::polite().await, Peer::polite().await);
+        gone.connect(&hub, "gone").await;
+        other.connect(&hub, "other").await;
+        let hole = BlackHole::at(gone.stop().await).await;
+        let waiting = hub.call_tool("gone/echo", ());
+        let hurried = hub
+            .call_tool("gone/echo", ())
+            .timeout(Duration::from_millis(100));
+        let mut cancelled = hub.call_tool_stream("gone/stream", ());
+        assert!(futures_util::FutureExt::now_or_never(cancelled.next()).is_none());
+        cancelled.cancel();
+        let (waiting, hurried, events, echoed) = tokio::join!(
+            waiting.into_future(),
+            hurried.into_future(),
+            read(&mut cancelled),
+            hub.call_tool("other/echo", ()).into_future(),
+        );
+        let texts = chain(&waiting.unwrap_err());
+        assert!(texts[0].starts_with("gone/echo: "), "{texts:?}");
+        assert!(texts[1].contains("tcp_connect_timeout"), "{texts:?}");
+        let late = hurried.unwrap_err();
+        assert!(matches!(late, Error::Timeout { .. }), "{late:?}");
+        assert_eq!(shown(&events), ["cancelled null"]);
+        assert_eq!(echoed.unwrap(), "done");
+        let address = hole.close();
+        let _back = Peer::start_at(address, polite).await;
+        assert_eq!(hub.call_tool("gone/echo", ()).await.unwrap(), "done");
+    });
+}
+
+#[test]
+fn a_server_that_restarts_during_a_call_ends_that_call_alone() {
+    run(async || {
+        for is_stateless in [false, true] {
+            let answering = move |request: &peer::Request| match is_stateless {
+                true => peer::stateless(request),
+                false => polite(request),
+            };
+            let holding = move |request: &peer::Request| match &*request.what() {
+                "tools/call" => Answer::Hand,
+                _ => answering(request),
+            };
+            let first = Peer::asked(holding).await;
+            let other = Peer::asked(holding).await;
+            let hub = AgentHubClient::builder().build();
+            first.connect(&hub, "p").await;
+            other.connect(&hub, "q").await;
+            let mut calls = Vec::new();
+            for (peer, tool) in [(&first, "p/stream"), (&other, "q/stream")] {
+                let mut stream = hub.call_tool_stream(tool, ());
+                let saying = async {
+                    let (request, mut wire) = peer.handed().await;
+                    wire.write(SSE_HEAD).await;
+                    wire.send(event(&progress(&request.token(), 1, "a"))).await;
+                    (request, wire)
+                };
+                let (said, (request, wire)) = tokio::join!(stream.next(), saying);
+                assert_eq!(said.unwrap().text(), Some("a"));
+                calls.push((stream, request, wire));
+            }
+            let (mut spared, request, mut spared_wire) = calls.pop().unwrap();
+            let (mut stream, _, wire) = calls.pop().unwrap();
+            drop(wire);
+            let address = first.stop().await;
+            // It knows nothing of what it was before.
+            let second = Peer::start_at(address, move |request| {
+                match (&*request.what(), request.header("mcp-session-id")) {
+                    ("initialize", None) => {
+                        peer::with_session("new", &peer::initialized(request)).into()
+                    }
+                    (_, Some("new")) => answering(request),
+                    _ if is_stateless => answering(request),
+                    _ => peer::no_session().into(),
+                }
+            })
+            .await;
+            let events = read(&mut stream).await;
+            let error = events[0].error().unwrap();
+            assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+            let streams = |call: &peer::Request| call.json()["params"]["name"] == "stream";
+            assert_eq!(hub.call_tool("p/echo", ()).await.unwrap(), "done");
+            assert!(
+                !second.seen_of("tools/call").iter().any(streams),
+                "repeated"
+            );
+            let end = peer::complete(&request.id(), json!({"content": []}));
+            spared_wire.send(event(&end)).await;
+            assert_eq!(shown(&read(&mut spared).await), ["result null"]);
         }
     });
 }

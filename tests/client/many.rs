@@ -36,15 +36,20 @@ impl Dead {
 }
 
 /// A listener whose backlog is full: a connect to it is neither accepted nor refused.
-struct BlackHole {
+pub struct BlackHole {
     address: SocketAddr,
     _held: (tokio::net::TcpListener, Vec<TcpStream>),
 }
 
 impl BlackHole {
     async fn start() -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap()).await
+    }
+
+    pub async fn at(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(address).unwrap();
         let address = socket.local_addr().unwrap();
         let listener = socket.listen(1).unwrap();
         let mut held = Vec::new();
@@ -60,6 +65,11 @@ impl BlackHole {
 
     fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
+    }
+
+    /// Frees the port.
+    pub fn close(self) -> SocketAddr {
+        self.address
     }
 }
 
@@ -525,8 +535,14 @@ fn a_probe_tries_every_address_and_lets_a_healthy_server_through() {
         let dead = Dead::new();
         let peer = Peer::polite().await;
         let hub = AgentHubClient::builder().build();
-        // `localhost` has two addresses, and the peer listens on one.
-        for (name, host) in [("a", "127.0.0.1"), ("b", "localhost")] {
+        // `localhost` has two addresses, and each peer listens on one.
+        let six = Peer::start_at("[::1]:0".parse().unwrap(), polite).await;
+        for (name, host, peer) in [
+            ("a", "127.0.0.1", &peer),
+            ("b", "localhost", &peer),
+            ("6", "localhost", &six),
+            ("[6]", "[::1]", &six),
+        ] {
             let tools = hub
                 .connect_http(name, format!("http://{host}:{}/mcp", peer.address.port()))
                 .probe_timeout(Duration::from_secs(5))

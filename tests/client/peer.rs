@@ -70,6 +70,8 @@ pub enum Answer {
     Hand,
     /// Writes and hangs up.
     Last(Vec<u8>),
+    /// Writes and hangs up so that the client sees a reset.
+    Reset(Vec<u8>),
     /// Writes and waits for the next request.
     Write(Vec<u8>),
 }
@@ -267,6 +269,10 @@ async fn serve(mut wire: Wire, shared: Arc<Shared>) {
             Answer::Last(bytes) => {
                 wire.write(bytes).await;
                 return;
+            }
+            Answer::Reset(bytes) => {
+                wire.write(bytes).await;
+                return wire.reset();
             }
             Answer::Write(bytes) => {
                 if !wire.write(bytes).await {

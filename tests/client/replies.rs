@@ -672,3 +672,49 @@ fn a_media_type_is_read_without_its_parameters_and_guessed_if_it_is_missing() {
         }
     });
 }
+
+#[test]
+fn any_text_of_a_server_is_read_and_half_of_a_pair_is_mended() {
+    let cjk = "漢字かな".repeat((1 << 20) / 12);
+    // As JSON, and what it means.
+    let table = [
+        (r"\ud83d\ude00".to_owned(), "😀"),
+        ("😀".to_owned(), "😀"),
+        (r"\u0000".to_owned(), "\0"),
+        (r"\u2028".to_owned(), "\u{2028}"),
+        ("\u{2028}e\u{301}".to_owned(), "\u{2028}e\u{301}"),
+        (cjk.clone(), &cjk),
+        (r"\ud83d".to_owned(), "\u{fffd}"),
+        (r"a\ude00b".to_owned(), "a\u{fffd}b"),
+    ];
+    run(async || {
+        for (sent, expected) in &table {
+            let sent = sent.clone();
+            let events = called(move |request| {
+                let (id, token) = (request.id(), request.token());
+                // Once bare, once in an envelope, and once as the result.
+                let quoted = Value::from(format!(r#"{{"v":1,"type":"text","content":"{sent}"}}"#));
+                let progress = |n: u64, message: &str| {
+                    format!(
+                        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n},"message":{message}}}}}"#
+                    )
+                };
+                let end = format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{sent}"}}]}}}}"#
+                );
+                sse(&[
+                    progress(1, &format!("\"{sent}\"")),
+                    progress(2, &quoted.to_string()),
+                    end,
+                ])
+                .into()
+            })
+            .await;
+            assert_eq!(events.len(), 3, "{expected:.20}");
+            for event in &events {
+                assert!(event.text() == Some(expected), "{expected:.20}: {event:?}");
+            }
+            assert_eq!(events[2].kind, EventKind::Result);
+        }
+    });
+}

@@ -156,12 +156,21 @@ fn without_an_id_nothing_is_asked_for() {
 #[test]
 fn a_peer_that_never_says_anything_new_is_asked_five_times() {
     run(async || {
-        for (case, says) in [
-            ("nothing", raw_sse(": nothing\n\n")),
-            ("the same event", raw_sse(PRIMING)),
-            ("it is overloaded", empty("503 Service Unavailable")),
-        ] {
-            let peer = breaking(move |_, _| says.clone().into()).await;
+        let table: [(&str, Answer); 6] = [
+            ("nothing", raw_sse(": nothing\n\n").into()),
+            ("no byte", raw_sse("").into()),
+            ("a head, then it hangs up", Answer::Last(SSE_HEAD.into())),
+            ("nothing and hangs up", Answer::Last(Vec::new())),
+            ("the same event", raw_sse(PRIMING).into()),
+            ("it is overloaded", empty("503 Service Unavailable").into()),
+        ];
+        for (case, says) in table {
+            let peer = breaking(move |_, _| match &says {
+                Answer::Last(bytes) => Answer::Last(bytes.clone()),
+                Answer::Write(bytes) => Answer::Write(bytes.clone()),
+                _ => unreachable!(),
+            })
+            .await;
             let hub = peer.hub().await;
             let mut stream = hub.call_tool_stream("stream", ());
             let events = read(&mut stream).await;

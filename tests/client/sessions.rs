@@ -196,6 +196,51 @@ fn a_session_that_is_lost_again_is_an_error() {
     });
 }
 
+// Covers R-1310.
+#[test]
+fn a_lost_session_is_known_whatever_the_words_of_the_404() {
+    run(async || {
+        for body in ["", "Session not found", "<html>404</html>", "{}"] {
+            let (_, sessions) = forgetful().await;
+            let answering = sessions.clone();
+            let peer = Peer::start(move |request| match answering.answer(request) {
+                Answer::Write(said) if said.starts_with(b"HTTP/1.1 404") => {
+                    peer::answer("404 Not Found", "", body).into()
+                }
+                answer => answer,
+            })
+            .await;
+            let hub = peer.hub().await;
+            sessions.lose();
+            assert_eq!(hub.call_tool("echo", ()).await.unwrap(), "done", "{body}");
+            assert_eq!(peer.seen_of("initialize").len(), 2, "{body}");
+            assert_eq!(peer.seen_of("tools/call").len(), 2, "{body}");
+        }
+    });
+}
+
+// Covers R-1211, R-1310.
+#[test]
+fn a_call_that_had_streamed_is_not_repeated_though_its_session_is_lost() {
+    run(async || {
+        let peer = Peer::calls(|request| {
+            let first = progress(&request.token(), 1, &envelope("text", "a"));
+            let lost = peer::error(&request.id(), -32001, "Session not found");
+            peer::sse(&[first, lost]).into()
+        })
+        .await;
+        let hub = peer.hub().await;
+        let events = read(&mut hub.call_tool_stream("stream", ())).await;
+        assert_eq!(events[0].text(), Some("a"));
+        let error = events[1].error();
+        assert!(
+            matches!(error, Some(Error::Rpc { code: -32001, .. })),
+            "{events:?}"
+        );
+        assert_eq!(peer.seen_of("tools/call").len(), 1);
+    });
+}
+
 #[test]
 fn some_servers_say_400_for_a_lost_session() {
     run(async || {

@@ -84,6 +84,35 @@ async fn who_hangs_up_cancels() {
 }
 on_both_runtimes!(who_hangs_up_cancels);
 
+/// As a client does whose process or machine is gone.
+//
+async fn who_resets_the_connection_cancels() {
+    let live = Live::new();
+    let served = serve(tireless(patient(), &live)).await;
+    for (tool, reads) in [
+        ("silent", 0),
+        ("endless", 1),
+        ("flooding", 0),
+        ("flooding", 3),
+    ] {
+        let mut raw = Raw::connect_narrow(served.addr).await;
+        let request = body(1, "tools/call", streaming(tool, json!({})));
+        raw.send(bytes(served.addr, &request, &[])).await;
+        live.reach(1).await;
+        if reads > 0 {
+            let mut answer = raw.answer().await;
+            for _ in 0..reads {
+                answer.message().await.unwrap();
+            }
+            raw = answer.into_raw();
+        }
+        raw.reset();
+        let gone = tokio::time::timeout(Duration::from_secs(1), live.reach(0)).await;
+        assert!(gone.is_ok(), "{tool}, {reads} events read");
+    }
+}
+on_both_runtimes!(who_resets_the_connection_cancels);
+
 //
 async fn who_hangs_up_behind_much_else_cancels() {
     let live = Live::new();
@@ -139,6 +168,12 @@ on_both_runtimes!(who_reads_nothing_for_too_long_has_hung_up);
 
 //
 async fn a_call_in_a_session_goes_on() {
+    for by_reset in [false, true] {
+        goes_on(by_reset).await;
+    }
+}
+
+async fn goes_on(by_reset: bool) {
     let gate = Gate::new();
     let live = Live::new();
     let server = tireless(patient(), &live).tool_with(
@@ -155,7 +190,10 @@ async fn a_call_in_a_session_goes_on() {
     let mut heard = Raw::connect(served.addr).await;
     heard.send(session.bytes(call(1, "gated", json!({})))).await;
     live.reach(1).await;
-    drop(heard);
+    match by_reset {
+        true => heard.reset(),
+        false => drop(heard),
+    }
     // The one beside it, without a session, is gone; what the session began is not.
     let mut raw = Raw::connect(served.addr).await;
     let request = body(1, "tools/call", quiet("silent", json!({})));

@@ -134,6 +134,11 @@ impl Raw {
         self.stream.shutdown().await.unwrap();
     }
 
+    /// Hangs up so that the server sees a reset.
+    pub fn reset(self) {
+        self.stream.set_zero_linger().unwrap();
+    }
+
     /// Reads whatever comes until the connection ends.
     pub async fn rest(&mut self) -> Vec<u8> {
         while self.fill().await {}

@@ -1,16 +1,18 @@
 //! How a server ends, and what is left of it.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use agent_hub_kit::{McpServerBuilder, RawArgs, Tool, ToolContext};
 use serde_json::json;
 use tokio::net::TcpStream;
 
 use crate::fixture::{
-    Gate, Live, Served, builder, echo, endless, gated, limits, on_both_runtimes, serve,
+    Gate, Live, Served, builder, call, echo, endless, gated, limits, on_both_runtimes, serve,
 };
 use crate::raw::{Raw, soon};
+use crate::stated::{ask, tools};
 
 fn patient(seconds: u64) -> McpServerBuilder {
     builder().limits(limits(|l| {
@@ -85,7 +87,7 @@ async fn a_call_that_does_not_end_is_told_why() {
     let waiting = tokio::spawn({
         let session = session.clone();
         async move {
-            let call = crate::fixture::call(2, "silent", json!({}));
+            let call = call(2, "silent", json!({}));
             session
                 .post_accepting("application/json", call)
                 .await
@@ -135,6 +137,131 @@ async fn a_server_that_is_dropped_takes_its_calls_with_it() {
     TcpListener::bind(served.addr).unwrap();
 }
 on_both_runtimes!(a_server_that_is_dropped_takes_its_calls_with_it);
+
+/// Every kind of stream at once: one that listens, one that streams, one that is silent.
+async fn open_streams_end_with_their_server() {
+    let live = Live::new();
+    let limits = limits(|l| l.shutdown_timeout = Duration::from_millis(50));
+    let server = endless(builder().limits(limits), &live).dynamic_tools(true);
+    let served = serve(server).await;
+    let session = served.session().await;
+    let mut standing = session.stream().await;
+    let mut subscribed = ask(served.addr, 1, "subscriptions/listen", tools()).await;
+    subscribed.message().await.unwrap();
+    let mut running = session.call(1, "endless", json!({})).await;
+    running.message().await.unwrap();
+    let mut idle = Raw::connect(served.addr).await;
+    served.handle.shutdown();
+    assert_eq!(standing.frame().await, None);
+    let last = subscribed.message().await.unwrap();
+    assert_eq!(last["id"], 1, "{last}");
+    assert_eq!(subscribed.frame().await, None);
+    let last = running.message().await.unwrap();
+    assert_eq!(last["error"]["code"], -32603, "{last}");
+    assert_eq!(running.frame().await, None);
+    assert!(idle.is_closed().await);
+    ended(served).await;
+    live.reach(0).await;
+}
+on_both_runtimes!(open_streams_end_with_their_server);
+
+/// A thread that is held until the test lets it go.
+#[derive(Clone, Default)]
+struct Held(Arc<(Mutex<bool>, Condvar)>);
+
+impl Held {
+    fn hold(&self) {
+        let (free, changed) = &*self.0;
+        let free = changed.wait_while(free.lock().unwrap(), |free| !*free);
+        drop(free.unwrap());
+    }
+
+    fn let_go(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// Tools that hold their thread: from the start, after a while, and one of their own. `live` counts
+/// them.
+fn stuck(builder: McpServerBuilder, held: &Held, live: &Live) -> McpServerBuilder {
+    let state = || (held.clone(), live.clone());
+    builder
+        .tool_with(
+            Tool::new("at_once"),
+            state(),
+            async |(held, live): (Held, Live), _: RawArgs, _: ToolContext| {
+                let _alive = live.enter();
+                held.hold();
+                Ok(())
+            },
+        )
+        .tool_with(
+            Tool::new("later"),
+            state(),
+            async |(held, live): (Held, Live), _: RawArgs, _: ToolContext| {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let _alive = live.enter();
+                held.hold();
+                Ok(())
+            },
+        )
+        .tool_with(
+            Tool::new("on_a_thread"),
+            state(),
+            async |(held, live): (Held, Live), _: RawArgs, ctx: ToolContext| {
+                ctx.spawn_blocking(move |_| {
+                    let _alive = live.enter();
+                    held.hold();
+                    Ok(())
+                })
+                .await
+            },
+        )
+}
+
+/// The server ends; what does with the thread is the business of whoever wrote the tool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_handler_that_never_yields_does_not_hold_up_the_end() {
+    for (tool, twice) in [
+        ("at_once", false),
+        ("at_once", true),
+        ("later", false),
+        ("later", true),
+        ("on_a_thread", false),
+        ("on_a_thread", true),
+    ] {
+        let (held, live) = (Held::default(), Live::new());
+        let patience = match twice {
+            true => Duration::from_secs(3600),
+            false => Duration::from_millis(50),
+        };
+        let limits = limits(|l| l.shutdown_timeout = patience);
+        let server = stuck(builder().limits(limits), &held, &live);
+        let served = serve(server).await;
+        let session = served.session().await;
+        let mut raw = Raw::connect(served.addr).await;
+        raw.send(session.bytes(call(1, tool, json!({})))).await;
+        live.reach(1).await;
+        let begun = Instant::now();
+        served.handle.shutdown();
+        if twice {
+            served.handle.shutdown();
+        }
+        ended(served).await;
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{tool}, {twice}: {took:?}");
+        assert_eq!(
+            live.count(),
+            1,
+            "{tool}, {twice}: it was stuck all the time"
+        );
+        held.let_go();
+        live.reach(0).await;
+        // Whatever it was told, the connection is over.
+        raw.rest().await;
+    }
+}
 
 #[tokio::test]
 async fn calls_nobody_listens_to_do_not_delay_the_end() {

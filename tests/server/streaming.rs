@@ -13,6 +13,7 @@ use crate::fixture::{
     on_both_runtimes, quiet_call, serve,
 };
 use crate::raw::{message_of, soon};
+use crate::stated::{ask, streaming};
 
 async fn say_everything(ctx: &ToolContext) -> Result<(), Error> {
     let stream = ctx.streamer("n\"1");
@@ -350,7 +351,19 @@ async fn nothing_follows_the_result() {
     ];
     for round in 0..6 {
         for (habit, tool) in table {
-            let mut answer = session.call(round, tool, json!({})).await;
+            // In a session and without one, in turn.
+            let mut answer = match round % 2 {
+                0 => session.call(round, tool, json!({})).await,
+                _ => {
+                    ask(
+                        session.addr,
+                        round,
+                        "tools/call",
+                        streaming(tool, json!({})),
+                    )
+                    .await
+                }
+            };
             let mut messages = match answer.head.is_sse() {
                 true => answer.messages().await,
                 false => vec![answer.json().await],

@@ -110,6 +110,36 @@ fn sockets_are_read_and_written_and_a_signal_ends_the_silence() {
     });
 }
 
+/// A socket tells of a client that goes before it has read all, other than a pipe does.
+#[test]
+fn a_client_that_goes_with_answers_unread_is_no_error() {
+    run_once(async || {
+        for shared in [false, true] {
+            let (mut ours, theirs) = pair();
+            let mut command = raw::command("5000");
+            let mut other = None;
+            if shared {
+                command.stdout(theirs.try_clone().unwrap());
+            } else {
+                let (ours, theirs) = pair();
+                other = Some(ours);
+                command.stdout(theirs);
+            }
+            let stderr = Stdio::piped();
+            let mut child = command.stdin(theirs).stderr(stderr).spawn().unwrap();
+            drop(command);
+            ours.write_all(requests().as_bytes()).await.unwrap();
+            other.as_ref().unwrap_or(&ours).readable().await.unwrap();
+            drop((ours, other));
+            let mut said = String::new();
+            let mut stderr = child.stderr.take().unwrap();
+            stderr.read_to_string(&mut said).await.unwrap();
+            let status = child.wait().await.unwrap();
+            assert!(status.success(), "shared: {shared}: {status}: {said}");
+        }
+    });
+}
+
 /// A stdout that is also stderr, and a client that reads slowly: who prints on stderr must find it
 /// as it was.
 #[test]

@@ -164,6 +164,29 @@ fn a_stopped_child_keeps_no_call_beyond_its_time_and_no_close_beyond_its_stages(
     });
 }
 
+#[test]
+fn a_child_that_is_stopped_for_a_while_goes_on() {
+    run(async || {
+        let hub = hub();
+        let marker = child::connect(&hub, "").await;
+        hub.connect_stdio("other", child::script("").0)
+            .await
+            .unwrap();
+        let pids = process::with(&marker);
+        process::signal(pids[0], "STOP");
+        let late = hub.call_tool("p/t", ()).timeout(Duration::from_millis(50));
+        let error = late.await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+        assert_eq!(hub.call_tool("other/t", ()).await.unwrap(), "4");
+        process::signal(pids[0], "CONT");
+        // After the late one and its cancel.
+        assert_eq!(hub.call_tool("p/t", ()).await.unwrap(), "6");
+        assert_eq!(process::with(&marker), pids, "the same child");
+        hub.close().await;
+        process::gone(&marker, &pids).await;
+    });
+}
+
 // Covers R-1607.
 #[test]
 fn a_child_that_closes_its_stdin_is_gone() {

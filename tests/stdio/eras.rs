@@ -312,3 +312,29 @@ fn what_a_command_was_found_to_start_is_kept_for_its_next_start_and_doubted_if_i
         assert_eq!(heard.after(count), ASKED);
     });
 }
+
+// Covers R-403, R-408.
+#[test]
+fn an_older_revision_is_spoken_and_an_unknown_one_is_an_error_that_names_both() {
+    run(async || {
+        for version in ["2024-11-05", "2025-03-26", "2025-06-18", "1999-01-01"] {
+            let hub = hub();
+            let (command, marker) = child::script(&format!(
+                r#"opening() {{ answer '{{"protocolVersion":"{version}","capabilities":{{}}}}'; }}"#
+            ));
+            let connected = hub.connect_stdio("p", command).await;
+            if version == "1999-01-01" {
+                let text = said(&connected.unwrap_err());
+                assert!(
+                    text.contains(version) && text.contains("2025-11-25"),
+                    "{text}"
+                );
+                process::gone(&marker, &[]).await;
+            } else {
+                assert_eq!(connected.unwrap().len(), 2, "{version}");
+                assert_eq!(crate::eras::version(&hub), version);
+                assert_eq!(hub.call_tool("t", ()).await.unwrap(), "4", "{version}");
+            }
+        }
+    });
+}

@@ -1,10 +1,13 @@
 //! The end of a server: of its input, of its output, and by a signal.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use agent_hub_kit::StdioCommand;
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::raw::{Raw, call, quiet, text};
+use crate::raw::{Raw, call, initialize, quiet, stated, text};
 use crate::{run, run_once};
 
 /// What is no time at all for a process to end in, on a machine with other things to do.
@@ -44,6 +47,99 @@ fn a_call_that_runs_is_answered_after_the_end_of_the_input() {
         let answered = Instant::now();
         assert_eq!(raw.close().await, "");
         assert!(answered.elapsed() < Duration::from_secs(1));
+    });
+}
+
+/// All that a client has to say, and then nothing more, at once.
+// Covers R-1609.
+#[test]
+fn what_was_asked_before_the_end_of_the_input_is_answered_whole() {
+    run_once(async || {
+        let mut raw = Raw::start_with_grace("3600000");
+        let count = |id: i64| call(id, "count", json!({"n": 200, "size": 10}));
+        let lines = [
+            stated(&quiet(1, "wait", json!({"ms": 100}))),
+            initialize(2),
+            count(3),
+            stated(&count(4)),
+        ];
+        raw.write_bytes(lines.join("\n").as_bytes()).await;
+        raw.stdin = None;
+        let (said, status) = raw.end().await;
+        assert!(status.success(), "{status}");
+        let (mut events, mut results) = ([0; 5], Vec::new());
+        for line in said.lines() {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            match message["params"]["progressToken"].as_u64() {
+                Some(token) => events[usize::try_from(token).unwrap()] += 1,
+                None => results.push(message["id"].as_u64().unwrap()),
+            }
+        }
+        results.sort_unstable();
+        assert_eq!(
+            (events, &*results),
+            ([0, 0, 0, 200, 200], &[1, 2, 3, 4][..])
+        );
+    });
+}
+
+/// Servers of ours whose client is killed, and so says nothing: an idle one, one with a call that
+/// ends in time and one with a call that does not. A server of somebody else may live on; nobody is
+/// left who could end it.
+// Covers R-1609.
+#[test]
+fn a_server_of_ours_ends_after_its_killed_client() {
+    const INSIDE: &str = "STDIO_TEST_CLIENT";
+    // One that waits for no reason waits for long.
+    const SERVERS: [(&str, &str); 3] = [("idle", "3600000"), ("wait", "3600000"), ("hold", "300")];
+    if let Ok(markers) = std::env::var(INSIDE) {
+        run_once(async || {
+            let hub = crate::hub();
+            let mut calls = Vec::new();
+            for (marker, (tool, grace)) in markers.split(' ').zip(SERVERS) {
+                let command = StdioCommand::new(crate::raw::program());
+                let command = command.arg(grace).arg(marker);
+                hub.connect_stdio(tool, command).await.unwrap();
+                if tool != "idle" {
+                    let call = hub.call_tool_stream(tool, json!({"ms": 100}));
+                    calls.push(call.server(tool));
+                }
+            }
+            let mut held = calls.pop().unwrap();
+            let mut short = calls.pop().unwrap();
+            tokio::spawn(async move { short.next().await });
+            let first = held.next().await;
+            assert_eq!(first.unwrap().text(), Some("held"));
+            println!("ready");
+            std::future::pending::<()>().await;
+        });
+    }
+    run_once(async || {
+        let markers = [(); 3].map(|()| crate::process::marker());
+        let mut client = tokio::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "leaving::a_server_of_ours_ends_after_its_killed_client",
+                "--exact",
+                "--nocapture",
+            ])
+            .env(INSIDE, markers.join(" "))
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(client.stdout.take().unwrap()).lines();
+        while said.next_line().await.unwrap().unwrap() != "ready" {}
+        let pids = markers
+            .each_ref()
+            .map(|marker| crate::process::with(marker));
+        assert!(pids.iter().all(|pids| pids.len() == 1), "{pids:?}");
+        let begun = Instant::now();
+        client.kill().await.unwrap();
+        for (marker, pids) in markers.iter().zip(&pids) {
+            crate::process::gone(marker, pids).await;
+        }
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_millis(300), "no grace: {took:?}");
     });
 }
 

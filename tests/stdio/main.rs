@@ -27,6 +27,7 @@ mod habits;
 mod messages;
 mod mixed;
 mod queues;
+mod remains;
 mod restarts;
 mod starting;
 mod stateless;
@@ -68,7 +69,11 @@ fn run_once(test: impl AsyncFn()) {
 
 fn run_on(builder: &mut tokio::runtime::Builder, test: &impl AsyncFn()) {
     let runtime = builder.enable_all().build().unwrap();
-    runtime.block_on(on_time(test()));
+    runtime.block_on(async {
+        let before = remains::held().await;
+        on_time(test()).await;
+        on_time(remains::nothing_more_than(before)).await;
+    });
     runtime.shutdown_background();
 }
 

@@ -122,6 +122,79 @@ fn a_message_is_known_whatever_its_form() {
     });
 }
 
+// Covers R-101.
+#[test]
+fn a_malformed_answer_ends_its_call_at_once_and_no_other() {
+    // The members beside `jsonrpc`, and what is said of them.
+    let table = [
+        (
+            r#""id":%s,"result":{},"error":{"code":1,"message":"m"}"#,
+            "both",
+        ),
+        (r#""id":%s"#, "neither"),
+        (r#""id":%s,"result":null"#, "not an object"),
+        (r#""id":%s,"result":"text""#, "not an object"),
+        (r#""id":%s,"error":"boom""#, "`error`"),
+        (r#""id":%s,"error":{"message":"no code"}"#, "code"),
+        (r#""id":%s,"error":null"#, "neither"),
+    ];
+    run(async || {
+        for (members, says) in table {
+            let hub = hub();
+            let odd = format!(
+                r#"
+                call() {{
+                    case $line in
+                        *'"u"'*) waits=$id; progress "$id" 1 a ;;
+                        *) printf '{{"jsonrpc":"2.0",{members}}}\n' "$id"; id=$waits; text ok ;;
+                    esac
+                }}
+                "#
+            );
+            child::connect(&hub, &odd).await;
+            let mut other = hub.call_tool_stream("u", ());
+            assert_eq!(other.next().await.unwrap().text(), Some("a"));
+            let error = hub.call_tool("t", ()).await.unwrap_err();
+            assert!(
+                matches!(error, Error::Protocol { .. }),
+                "{members}: {error:?}"
+            );
+            let text = said(&error);
+            assert!(
+                text.starts_with("p/t: ") && text.contains(says),
+                "{members}: {text}"
+            );
+            let rest = read(&mut other).await;
+            assert_eq!(shown(&rest), [r#"result "ok""#], "{members}");
+        }
+        let hub = hub();
+        let tolerated =
+            r#"call() { say '{"jsonrpc":"2.0","id":'"$id"',"error":null,"result":{}}'; }"#;
+        child::connect(&hub, tolerated).await;
+        assert_eq!(hub.call_tool("t", ()).await.unwrap(), json!(null));
+    });
+}
+
+#[test]
+fn large_messages_pass_with_the_defaults() {
+    run_once(async || {
+        let hub = hub();
+        let large = r#"
+            long() { head -c "$1" /dev/zero | tr '\0' x; }
+            call() {
+                printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"%s"}}\n' "$id" "$(long 2097152)"
+                printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' "$id"
+                long 8388608
+                printf '"}]}}\n'
+            }
+        "#;
+        child::connect(&hub, large).await;
+        let events = read(&mut hub.call_tool_stream("t", ())).await;
+        let lengths: Vec<_> = events.iter().map(|e| e.text().map(str::len)).collect();
+        assert_eq!(lengths, [Some(2 << 20), Some(8 << 20)]);
+    });
+}
+
 #[test]
 fn what_comes_before_the_answer_of_the_opening_is_passed_over() {
     run(async || {
@@ -262,13 +335,16 @@ fn a_line_break_in_raw_arguments_ends_no_line() {
 fn a_hundred_calls_at_once_each_get_their_own() {
     run_once(async || {
         let hub = hub();
-        // Answers in the opposite order, once all are there.
+        // Answers in the opposite order, once all are there, and with every spelling of an id.
         let turned = r#"
             call() {
                 progress "$id" 1 "p$id"
                 ids="$id $ids" count=$((count + 1))
                 if [ "$count" = 100 ]; then
-                    for id in $ids; do text "r$id"; done
+                    for n in $ids; do
+                        case $((n % 3)) in 0) id=$n ;; 1) id="\"$n\"" ;; *) id=$n.0 ;; esac
+                        text "r$n"
+                    done
                 fi
             }
             count=0

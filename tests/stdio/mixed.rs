@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agent_hub_kit::{EventKind, McpServer, RawArgs, StdioCommand, Tool, ToolContext};
+use agent_hub_kit::{EventKind, McpServer, OnError, RawArgs, StdioCommand, Tool, ToolContext};
 use futures_util::future::join_all;
 
 use crate::peer::{
     self, Answer, Peer, SSE_HEAD, envelope, event, listed, polite, progress, result,
 };
-use crate::{child, hub, process, raw, read, run, run_once, shown};
+use crate::{child, hub, process, raw, read, run, said, shown};
 
 /// Counts the calls that run.
 struct Run(Arc<AtomicUsize>);
@@ -155,36 +155,59 @@ fn one_hub_holds_both_eras_over_both_links() {
     });
 }
 
-/// How long the others wait for a call that floods the pipe they share is counted in its events: what
-/// both ends of the pipe hold, and a few turns.
+/// What cannot be reached, each in its own way, beside what can.
 #[test]
-fn a_call_that_floods_a_pipe_delays_no_other() {
-    run_once(async || {
-        const FEW: usize = 10_000;
-        let hub = hub();
-        let child = StdioCommand::new(raw::program());
-        hub.connect_stdio("s", child).await.unwrap();
-        let heard = Arc::new(AtomicUsize::new(0));
-        let count = heard.clone();
-        let arguments = serde_json::json!({"n": 100_000_000, "size": 1});
-        let mut flood = hub.call_tool_stream("count", arguments);
-        let reading = tokio::spawn(async move {
-            while flood.next().await.is_some_and(|event| !event.is_terminal()) {
-                count.fetch_add(1, Ordering::Relaxed);
+fn one_healthy_server_is_of_use_whatever_the_others_are() {
+    run(async || {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let refused = format!("http://{}/mcp", free.local_addr().unwrap());
+        drop(free);
+        for on_error in [OnError::Skip, OnError::Warn, OnError::Raise] {
+            let hub = hub();
+            let (child, marker) = child::script("");
+            let no_host = "http://no-such-host.invalid/mcp";
+            let no_program = StdioCommand::new("/nowhere/no-such-program");
+            let (a, b, c, d) = tokio::join!(
+                hub.connect_http("refused", &*refused)
+                    .on_error(on_error)
+                    .into_future(),
+                hub.connect_http("no-host", no_host)
+                    .on_error(on_error)
+                    .into_future(),
+                hub.connect_stdio("no-program", no_program)
+                    .on_error(on_error)
+                    .into_future(),
+                hub.connect_stdio("well", child)
+                    .on_error(on_error)
+                    .into_future(),
+            );
+            assert_eq!(d.unwrap().len(), 2);
+            for (failed, why) in [(a, "refused"), (b, "no-such-host"), (c, "No such file")] {
+                match failed {
+                    Ok(none) => assert!(none.is_empty() && on_error != OnError::Raise),
+                    Err(error) => {
+                        let text = said(&error);
+                        assert!(on_error == OnError::Raise && text.contains(why), "{text}");
+                    }
+                }
             }
-        });
-        while heard.load(Ordering::Relaxed) < FEW {
-            tokio::task::yield_now().await;
+            let states: Vec<_> = hub
+                .servers()
+                .iter()
+                .map(|server| (server.name.to_string(), server.last_error.clone()))
+                .collect();
+            if on_error == OnError::Raise {
+                assert_eq!(states.len(), 1, "{states:?}");
+            } else {
+                for ((_, why), says) in states.iter().zip(["refused", "no-such-host", "No such"]) {
+                    let text = said(why.as_ref().unwrap());
+                    assert!(text.contains(says), "{text}");
+                }
+                assert_eq!(states.len(), 4, "{states:?}");
+            }
+            assert_eq!(hub.call_tool("t", ()).await.unwrap(), "4");
+            hub.close().await;
+            process::gone(&marker, &[]).await;
         }
-        for _ in 0..20 {
-            let before = heard.load(Ordering::Relaxed);
-            let echo = hub.call_tool("echo", serde_json::json!({"text": "here"}));
-            assert_eq!(echo.await.unwrap(), "here");
-            let waited = heard.load(Ordering::Relaxed) - before;
-            assert!(waited < FEW, "{waited} events");
-        }
-        reading.abort();
-        let _ = reading.await;
-        hub.close().await;
     });
 }

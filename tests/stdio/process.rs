@@ -24,21 +24,40 @@ pub fn with(marker: &str) -> Vec<u32> {
     .collect()
 }
 
-/// Whether a process has ended, and was reaped if it is a child of this one.
-fn is_gone(pid: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return true;
-    };
+/// How many children this process has, those that nobody has waited for included.
+pub fn children() -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(state).filter(|(_, is_own)| *is_own).count()
+}
+
+/// The state of a process, and whether it is a child of this one; `None` if it is gone.
+fn state(pid: u32) -> Option<(char, bool)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // "pid (name) state parent ..", where the name may hold anything.
     let rest = stat.rsplit(") ").next().unwrap_or_default();
     let mut fields = rest.split(' ');
-    let (state, parent) = (fields.next(), fields.next());
-    state == Some("Z") && parent != Some(std::process::id().to_string().as_str())
+    let (state, parent) = (fields.next()?, fields.next()?);
+    let own = std::process::id().to_string();
+    Some((state.chars().next()?, parent == own))
+}
+
+/// Whether a process has ended, and was reaped if it is a child of this one.
+fn is_gone(pid: u32) -> bool {
+    state(pid).is_none_or(|(state, is_own)| state == 'Z' && !is_own)
 }
 
 /// Waits until these processes are gone, and none with the argument is left.
 pub async fn gone(marker: &str, pids: &[u32]) {
-    while !pids.iter().all(|pid| is_gone(*pid)) || !with(marker).is_empty() {
+    gone_of(pids).await;
+    while !with(marker).is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until these processes are gone.
+pub async fn gone_of(pids: &[u32]) {
+    while !pids.iter().all(|pid| is_gone(*pid)) {
         tokio::task::yield_now().await;
     }
 }

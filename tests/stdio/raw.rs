@@ -161,6 +161,15 @@ pub fn quiet(id: impl Into<Value>, tool: &str, arguments: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params}).to_string()
 }
 
+/// The same request as one that needs no session.
+pub fn stated(request: &str) -> String {
+    let mut request: Value = serde_json::from_str(request).unwrap();
+    let meta = &mut request["params"]["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    request.to_string()
+}
+
 pub fn cancel(id: impl Into<Value>) -> String {
     let params = json!({"requestId": id.into()});
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()

@@ -55,6 +55,28 @@ fn the_next_call_after_a_death_starts_the_child_again() {
 }
 
 #[test]
+fn a_child_that_dies_of_a_cancel_is_started_again() {
+    run(async || {
+        let hub = hub();
+        let script = r#"
+            call() { case $line in *'"u"'*) progress "$id" 1 a ;; *) text "$lines" ;; esac; }
+            note() { case $line in *notifications/cancelled*) exit 1 ;; esac; }
+        "#;
+        let marker = child::connect(&hub, &(LISTS_ASIDE.to_owned() + script)).await;
+        for _ in 0..2 {
+            let pids = process::with(&marker);
+            let mut cancelled = hub.call_tool_stream("u", ());
+            assert_eq!(cancelled.next().await.unwrap().text(), Some("a"));
+            cancelled.cancel();
+            let events = read(&mut cancelled).await;
+            assert_eq!(events[0].kind, EventKind::Cancelled, "{events:?}");
+            process::gone_of(&pids).await;
+            assert_eq!(hub.call_tool("t", ()).await.unwrap(), "3");
+        }
+    });
+}
+
+#[test]
 fn calls_that_come_together_share_one_restart() {
     run(async || {
         let (starts, note) = Starts::new();

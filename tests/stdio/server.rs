@@ -80,6 +80,22 @@ fn server(limits: Limits) -> McpServer {
             tokio::task::yield_now().await;
             Ok("early")
         })
+        .tool(Tool::new("clock"), async |_: RawArgs, ctx: ToolContext| {
+            // Stopped only when the tool has ended.
+            let stream = ctx.streamer("n");
+            let clock = tokio::spawn(async move {
+                let mut ticks = tokio::time::interval(Duration::from_millis(1));
+                loop {
+                    ticks.tick().await;
+                    if stream.text("tick").await.is_err() {
+                        return eprintln!("closed");
+                    }
+                }
+            });
+            sleep(Duration::from_millis(20)).await;
+            drop(clock);
+            Ok("early")
+        })
         .tool(Tool::new("panic"), async |_: RawArgs, _: ToolContext| {
             if true {
                 #[expect(clippy::panic, reason = "what a tool of a user may do")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::raw::{Raw, call, cancel, initialize, quiet, text};
+use crate::raw::{Raw, call, cancel, initialize, quiet, stated, text};
 use crate::run_once;
 
 // Covers R-406, R-411, R-1602.
@@ -23,6 +23,10 @@ fn a_session_begins_with_its_opening() {
             (&call(3, "echo", json!({"text": "a"})), json!(-32602)),
             (
                 r#"{"jsonrpc":"2.0","id":"4","method":"ping","params":{}}"#,
+                json!({}),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":4,"method":"ping","params":null}"#,
                 json!({}),
             ),
         ];
@@ -65,7 +69,12 @@ fn each_line_has_its_answer_or_none() {
     let deep_id = deep.replace(r#""id":1"#, &format!(r#""id":{}"#, "[".repeat(5000)));
     // What is written, and the answer's id and code; `None` where there is none.
     type Expected = Option<(Value, i64)>;
-    let table: [(&[u8], Expected); 27] = [
+    let long_id = format!(
+        r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
+        "x".repeat(2 << 20)
+    );
+    let table: [(&[u8], Expected); 28] = [
+        (long_id.as_bytes(), Some((Value::Null, -32600))),
         (b"{", Some((Value::Null, -32700))),
         (b"[", Some((Value::Null, -32700))),
         (b"{oops}", Some((Value::Null, -32700))),
@@ -190,17 +199,61 @@ fn every_event_is_a_line_before_the_result() {
 // Covers R-711, R-804.
 #[test]
 fn nothing_of_a_call_follows_its_result() {
+    // The tool, its result, how often, and what it says when it learns that its stream is closed.
+    let table = [
+        ("late", "early", 50, Some("closed")),
+        ("clock", "early", 2, Some("closed")),
+        ("count", "counted", 2, None),
+    ];
     run_once(async || {
         let mut raw = Raw::opened().await;
-        for id in 0..50 {
-            raw.write(&call(id, "late", json!({}))).await;
-            let mut answer = raw.json().await;
-            while answer["method"] == "notifications/progress" {
-                assert_eq!(answer["params"]["progressToken"], id, "{answer}");
-                answer = raw.json().await;
+        for (tool, result, times, said) in table {
+            for id in 0..times {
+                let request = call(id, tool, json!({"n": 1000, "size": 1}));
+                // In the session and beside it, in turn.
+                let request = match id % 2 {
+                    0 => request,
+                    _ => stated(&request),
+                };
+                raw.write(&request).await;
+                let mut numbers = 0;
+                let mut answer = raw.json().await;
+                while answer["method"] == "notifications/progress" {
+                    numbers += 1;
+                    assert_eq!(answer["params"]["progressToken"], id, "{tool}: {answer}");
+                    assert_eq!(answer["params"]["progress"], numbers, "{tool}: {answer}");
+                    answer = raw.json().await;
+                }
+                assert_eq!((&answer["id"], text(&answer)), (&json!(id), result));
+                match said {
+                    Some(said) => raw.until_said(said).await,
+                    None => assert_eq!(numbers, 1000, "{tool}"),
+                }
+                // Its id is free, and nothing stands before the next answer.
+                raw.write(r#"{"jsonrpc":"2.0","id":"next","method":"ping"}"#)
+                    .await;
+                assert_eq!(raw.json().await["id"], "next", "{tool}");
             }
-            assert_eq!((&answer["id"], text(&answer)), (&json!(id), "early"));
-            raw.until_said("closed").await;
+        }
+        assert_eq!(raw.close().await, "");
+    });
+}
+
+// Covers R-802.
+#[test]
+fn any_token_that_is_one_comes_back_as_it_was() {
+    run_once(async || {
+        let mut raw = Raw::opened().await;
+        for token in [json!(0), json!(""), json!("0"), json!(-7)] {
+            let mut request: Value =
+                serde_json::from_str(&call("c", "count", json!({"n": 1, "size": 1}))).unwrap();
+            request["params"]["_meta"]["progressToken"] = token.clone();
+            for request in [request.to_string(), stated(&request.to_string())] {
+                raw.write(&request).await;
+                let event = raw.json().await;
+                assert_eq!(event["params"]["progressToken"], token, "{event}");
+                assert_eq!(raw.json().await["id"], "c", "{token}");
+            }
         }
         assert_eq!(raw.close().await, "");
     });
@@ -311,6 +364,16 @@ fn any_text_comes_back_as_it_was() {
                 "{}",
                 &json[..json.len().min(30)]
             );
+        }
+        // What is missing is an empty object, and a field that is missing in it is named.
+        for arguments in ["", r#","arguments":null"#, r#","arguments":{}"#] {
+            raw.write(&format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo"{arguments}}}}}"#
+            ))
+            .await;
+            let answer = raw.json().await;
+            assert_eq!(answer["result"]["isError"], true, "{answer}");
+            assert!(text(&answer).contains("`text`"), "{answer}");
         }
         // Half a pair is an error of the caller.
         raw.write(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"\ud83d"}}}"#)
