@@ -66,11 +66,17 @@ pub(super) async fn serve(
 /// A client that closed its end is a client that left.
 fn written_well(written: io::Result<()>) -> Result<()> {
     match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::transport_by("could not write to the client", e))
-        }
+        Err(e) if !is_gone(&e) => Err(Error::transport_by("could not write to the client", e)),
         _ => Ok(()),
     }
+}
+
+/// A socket says so in a way of its own if the client left something unread.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 async fn read(
@@ -86,6 +92,7 @@ async fn read(
         poll_fn(|cx| outlet.poll_room(cx)).await;
         match poll_fn(|cx| lines.poll_line(cx)).await {
             None => return Ok(()),
+            Some(Err(LineError::Broken(e))) if is_gone(&e) => return Ok(()),
             Some(Ok(line)) => handle_line(host, session, outlet, line),
             Some(Err(LineError::TooLong(e))) => {
                 outlet.answer_error(None, ErrorObject::new(Code::INVALID_REQUEST, e.to_string()));
