@@ -50,6 +50,8 @@ pub(crate) struct ClientSession {
     last_session: Option<SessionId>,
     pending: Pending<Work>,
     progress: ProgressDecoder,
+    /// What was passed over so far because it is no message.
+    skipped: u64,
     outputs: VecDeque<Output>,
 }
 
@@ -255,6 +257,7 @@ impl ClientSession {
             last_session: None,
             pending: Pending::new(),
             progress,
+            skipped: 0,
             outputs: VecDeque::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! Broken networks, hostile servers, and what they may cost.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_hub_kit::{AgentHubClient, Error, EventKind, Limits};
@@ -58,67 +59,73 @@ fn whole_answer(token: &Value, end: &str) -> (Vec<u8>, Vec<usize>) {
     (answer, whole)
 }
 
+/// What was cut last: the whole answer's length, the places of its events, and how many there were.
+type LastCut = Arc<Mutex<(usize, Vec<usize>, usize)>>;
+
+/// Answers a call whose arguments say so with the first bytes of an answer.
+fn cut(request: &peer::Request, last: &LastCut) -> Option<Answer> {
+    let arguments = request.json()["params"]["arguments"].take();
+    let at = usize::try_from(arguments["at"].as_u64()?).unwrap();
+    let end = peer::complete(&request.id(), json!({"content": []}));
+    let (mut answer, whole) = whole_answer(&request.token(), &end);
+    let mut last = last.lock().unwrap();
+    *last = (answer.len(), whole, last.2 + 1);
+    answer.truncate(at);
+    match arguments["reset"].as_bool().unwrap() {
+        true => Some(Answer::Reset(answer)),
+        false => Some(Answer::Last(answer)),
+    }
+}
+
 /// Within a header, a chunk size, an event, a letter, before and after each of them.
 // Covers R-201, R-1211, R-1407.
 #[test]
 fn an_answer_that_is_cut_anywhere_ends_its_call_once_and_no_other() {
     run(async || {
         for is_stateless in [false, true] {
-            let cut = move |request: &peer::Request| {
-                let arguments = request.json()["params"]["arguments"].take();
-                let Some(at) = arguments["at"].as_u64() else {
-                    return match is_stateless {
-                        true => peer::stateless(request),
-                        false => polite(request),
-                    };
-                };
-                let end = peer::complete(&request.id(), json!({"content": []}));
-                let (mut answer, _) = whole_answer(&request.token(), &end);
-                answer.truncate(usize::try_from(at).unwrap());
-                match arguments["reset"].as_bool().unwrap() {
-                    true => Answer::Reset(answer),
-                    false => Answer::Last(answer),
-                }
+            let last = LastCut::default();
+            let cutting = last.clone();
+            let script = move |request: &peer::Request| {
+                cut(request, &cutting).unwrap_or_else(|| match is_stateless {
+                    true => peer::stateless(request),
+                    false => polite(request),
+                })
             };
             let peer = match is_stateless {
-                true => Peer::asked(cut).await,
-                false => Peer::start(cut).await,
+                true => Peer::asked(script).await,
+                false => Peer::start(script).await,
             };
             let hub = peer.hub().await;
-            let (mut at, mut cuts, mut length) = (0, 0, 1);
+            let (mut at, mut calls, mut cuts, mut length) = (0, 0, 0, usize::MAX);
             while at <= length {
-                for reset in [false, true] {
-                    let arguments = json!({"at": at, "reset": reset});
-                    let events = read(&mut hub.call_tool_stream("stream", arguments)).await;
-                    let call = peer.seen_of("tools/call").pop().unwrap();
-                    let end = peer::complete(&call.id(), json!({"content": []}));
-                    let (answer, whole) = whole_answer(&call.token(), &end);
-                    length = answer.len();
-                    let expected = whole.iter().filter(|end| **end <= at).count();
-                    let texts = ["é😀", "b"];
-                    let case = format!("{at} of {length}, reset: {reset}: {events:?}");
-                    for (text, event) in texts.iter().zip(&events[..expected.min(2)]) {
-                        assert_eq!(event.text(), Some(*text), "{case}");
-                    }
-                    let last = events.last().unwrap();
-                    if expected == 3 {
-                        assert_eq!(last.kind, EventKind::Result, "{case}");
-                    } else {
-                        assert_eq!(events.len(), expected + 1, "{case}");
-                        let error = last.error().unwrap();
-                        assert!(matches!(error, Error::Transport { .. }), "{case}");
-                        cuts += 1;
-                    }
+                let reset = calls % 2 == 1;
+                let arguments = json!({"at": at, "reset": reset});
+                let events = read(&mut hub.call_tool_stream("stream", arguments)).await;
+                let (long, whole, _) = last.lock().unwrap().clone();
+                length = long;
+                let expected = whole.iter().filter(|end| **end <= at).count();
+                let case = format!("{at} of {length}, reset: {reset}: {events:?}");
+                for (text, event) in ["é😀", "b"].iter().zip(&events[..expected.min(2)]) {
+                    assert_eq!(event.text(), Some(*text), "{case}");
+                }
+                let last = events.last().unwrap();
+                if expected == 3 {
+                    assert_eq!(last.kind, EventKind::Result, "{case}");
+                } else {
+                    assert_eq!(events.len(), expected + 1, "{case}");
+                    let error = last.error().unwrap();
+                    assert!(matches!(error, Error::Transport { .. }), "{case}");
+                    cuts += 1;
                 }
                 if at % 50 == 0 {
                     assert_eq!(hub.call_tool("echo", ()).await.unwrap(), "done");
                 }
-                at += 1;
+                calls += 1;
+                // Each place in both ways.
+                at += usize::from(reset);
             }
             // No call is made twice; one that may run on is called off, where that takes a message.
-            let calls = peer.seen_of("tools/call");
-            let cut = |call: &&peer::Request| call.json()["params"]["arguments"]["at"].is_u64();
-            assert_eq!(calls.iter().filter(cut).count(), 2 * at);
+            assert_eq!(last.lock().unwrap().2, calls);
             assert!(peer.seen_of("GET").is_empty());
             hub.close().await;
             let cancels = peer.seen_of("notifications/cancelled").len();
@@ -462,9 +469,15 @@ fn a_flood_of_nonsense_and_of_requests_ends_with_the_result() {
             peer::sse(&messages).into()
         })
         .await;
-        let hub = peer.hub().await;
+        let seen = Seen::default();
+        let hub = seen.hub();
+        peer.connect(&hub, "p").await;
         let mut stream = hub.call_tool_stream("stream", ());
         assert_eq!(shown(&read(&mut stream).await), ["result \"end\""]);
+        // The first ones are told of, and then how many there were, ever more seldom.
+        let warnings = seen.warnings();
+        assert_eq!(warnings.len(), 8 + 7, "{warnings:?}");
+        assert!(warnings[14].ends_with("(1024 so far)"), "{warnings:?}");
         // The connection still lists and cancels.
         assert_eq!(hub.list_tools().await[0].1.len(), 2);
         hub.close().await;

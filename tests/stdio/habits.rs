@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::{hub, process, raw, read, run_in_both_eras, said, shown};
 
-const TOOLS: [&str; 7] = ["echo", "wait", "hold", "count", "late", "clock", "panic"];
+const TOOLS: [&str; 8] = [
+    "echo", "wait", "hold", "count", "late", "clock", "stuck", "panic",
+];
 
 fn server() -> StdioCommand {
     StdioCommand::new(raw::program()).arg(process::marker())

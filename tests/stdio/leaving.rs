@@ -173,6 +173,35 @@ fn a_call_that_runs_on_is_ended_after_the_grace() {
     });
 }
 
+/// What becomes of the thread is the business of whoever wrote the tool, and of the process.
+#[test]
+fn a_handler_that_never_yields_does_not_hold_up_the_end() {
+    run_once(async || {
+        for signals in [false, true] {
+            let grace = if signals { "3600000" } else { "100" };
+            let mut raw = Raw::start_on_threads(grace);
+            raw.open().await;
+            raw.write(&quiet(1, "stuck", json!({}))).await;
+            raw.until_said("stuck").await;
+            match signals {
+                false => raw.stdin = None,
+                true => {
+                    raw.signal("TERM");
+                    // Until it was heard; two at the same time are one.
+                    raw.signal("INT");
+                }
+            }
+            let answer = raw.json().await;
+            assert_eq!(
+                (&answer["id"], &answer["error"]["code"]),
+                (&json!(1), &json!(-32603))
+            );
+            raw.until_said("served").await;
+            raw.child.kill().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_signal_ends_a_server_whose_input_is_silent() {
     run(async || {

@@ -42,7 +42,17 @@ impl Raw {
 
     /// Its calls may go on for so many milliseconds after the end of its input.
     pub fn start_with_grace(grace: &str) -> Self {
+        Self::spawn(command(grace))
+    }
+
+    /// The same on threads of its own.
+    pub fn start_on_threads(grace: &str) -> Self {
         let mut command = command(grace);
+        command.env("THREADS", "2");
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
         Self {

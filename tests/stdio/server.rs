@@ -96,6 +96,12 @@ fn server(limits: Limits) -> McpServer {
             drop(clock);
             Ok("early")
         })
+        .tool(Tool::new("stuck"), async |_: RawArgs, _: ToolContext| {
+            eprintln!("stuck");
+            // Holds its thread, whatever becomes of the call.
+            std::thread::sleep(Duration::from_secs(3600));
+            Ok("never")
+        })
         .tool(Tool::new("panic"), async |_: RawArgs, _: ToolContext| {
             if true {
                 #[expect(clippy::panic, reason = "what a tool of a user may do")]

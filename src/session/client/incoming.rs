@@ -20,6 +20,9 @@ use crate::wire::jsonrpc::{
     self, Code, ErrorObject, Incoming, Message, Outcome, Request, RequestId, Response,
 };
 
+/// How many messages that are none are told of each for itself.
+const FIRST_SKIPPED: u64 = 8;
+
 impl ClientSession {
     /// The head of a reply is there.
     pub(crate) fn handle_head(
@@ -155,8 +158,16 @@ impl ClientSession {
         }
     }
 
+    /// Told ever more seldom of a peer that says much that is no message.
     fn warn_of(&mut self, detail: &str) {
-        self.tell(Event::Warning(format!("skipped a message: {detail}")));
+        self.skipped += 1;
+        let so_far = match self.skipped {
+            1..=FIRST_SKIPPED => String::new(),
+            count if count.is_power_of_two() => format!(" ({count} so far)"),
+            _ => return,
+        };
+        let text = format!("skipped a message: {detail}{so_far}");
+        self.tell(Event::Warning(text));
     }
 
     /// As [`handle_message`](Self::handle_message), for a message that is decoded already.
