@@ -557,7 +557,7 @@ async fn scripted(answers: &'static [(&'static str, &'static str)]) -> u16 {
                     let count @ 1.. = stream.read(&mut piece).await.unwrap() else {
                         return;
                     };
-                    asked += std::str::from_utf8(&piece[..count]).unwrap();
+                    asked += std::str::from_utf8(piece.get(..count).unwrap()).unwrap();
                 }
                 let answer = answers.iter().find(|(word, _)| asked.contains(word));
                 let (status, head, body) = match answer {

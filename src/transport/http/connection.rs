@@ -4,9 +4,11 @@
 //! request framed in two ways at once (`framing`), and a close that does not take the answer with
 //! it (`observed`). Must not know what is asked or answered.
 //!
-//! No request is lost to the end of a connection. While the server drains, one that was on its way is
-//! answered, and the answer says that it is the last. A connection on which none comes ends with a
-//! word that none was read, so that a client whose request crosses it may ask again.
+//! No request is lost to the end of a server. While it drains, one that was on its way is answered, and
+//! the answer says that it is the last. A connection on which none comes ends with a word that none
+//! was read, so that a client whose request crosses it may ask again. One that is merely idle for long
+//! ends without it: a client that looks at its connection only when it uses it, as curl before 8.1,
+//! takes the word for the answer, where it would have seen an end and made a new connection.
 //!
 //! A client that hangs up is noticed while its request runs, whatever else it had sent. One that
 //! only ends its sending side counts as one that hung up: no client of the protocol does so to wait

@@ -174,9 +174,9 @@ enum Wait {
 /// With what a connection ends that waited for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// Nobody hears or says anything that makes sense.
+    /// Nobody hears or says anything that makes sense, or anything at all.
     Broken,
-    /// No byte of a request has come, though one may be on its way.
+    /// No byte of a request has come to a server that leaves, though one may be on its way.
     Unasked,
 }
 
@@ -234,7 +234,7 @@ impl<'a> Patience<'a> {
             ready!(self.timer.as_mut().poll(cx));
             if due <= self.timer.deadline() {
                 return Poll::Ready(match self.wait {
-                    Wait::FirstOrLeave | Wait::NextOrLeave | Wait::Request => Lost::Unasked,
+                    Wait::FirstOrLeave | Wait::NextOrLeave => Lost::Unasked,
                     _ => Lost::Broken,
                 });
             }

@@ -178,9 +178,8 @@ async fn an_idle_connection_ends_later_than_one_with_half_a_head() {
         let start = now();
         sleep(20 * SECOND).await;
         client.send(sent).await;
-        let rest = client.rest().await;
-        // Who has begun to speak knows that nothing ran.
-        assert_eq!(rest, if case == "idle" { UNASKED } else { "" }, "{case}");
+        // Without a word, which an old curl would take for its next answer.
+        assert_eq!(client.rest().await, "", "{case}");
         assert_eq!(start.elapsed().as_secs(), bound, "{case}");
     }
 }
@@ -233,7 +232,7 @@ async fn a_slow_reader_of_a_large_answer_is_not_idle() {
     }
     assert_eq!(client.answer().await.body, large);
     let start = now();
-    assert_eq!(client.rest().await, UNASKED);
+    assert_eq!(client.rest().await, "");
     assert_eq!(start.elapsed().as_secs(), 75);
 }
 
@@ -652,26 +651,22 @@ async fn a_request_on_its_way_is_answered_by_a_server_that_drains() {
 /// One that comes later is read and thrown away, so that nothing resets the word that it was not run.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_crosses_the_end_is_not_run() {
-    for (case, ends_after) in [("drained", 100), ("idle", 75_000)] {
-        let (near, far) = tokio::io::duplex(64 * 1024);
-        let shutdown = Shutdown::new();
-        let handle = shutdown.clone();
-        let (service, mut drops) = service_and_drops(&limits(), |inbound| {
-            (&inbound.body[..] == b"{}").then(|| json("{}"))
-        });
-        let served = tokio::spawn(async move { serve_io(far, service, &handle).await });
-        let mut client = Client::new(near).patient();
-        client.post("{}").await;
-        client.answer().await;
-        if case == "drained" {
-            shutdown.shut_down();
-        }
-        sleep(Duration::from_millis(ends_after + 10)).await;
-        client.post("[1]").await;
-        assert_eq!(client.rest().await, UNASKED, "{case}");
-        client.post("[2]").await;
-        drop(client);
-        served.await.unwrap();
-        assert!(drops.try_recv().is_err(), "{case}");
-    }
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let shutdown = Shutdown::new();
+    let handle = shutdown.clone();
+    let (service, mut drops) = service_and_drops(&limits(), |inbound| {
+        (&inbound.body[..] == b"{}").then(|| json("{}"))
+    });
+    let served = tokio::spawn(async move { serve_io(far, service, &handle).await });
+    let mut client = Client::new(near).patient();
+    client.post("{}").await;
+    client.answer().await;
+    shutdown.shut_down();
+    sleep(Duration::from_millis(110)).await;
+    client.post("[1]").await;
+    assert_eq!(client.rest().await, UNASKED);
+    client.post("[2]").await;
+    drop(client);
+    served.await.unwrap();
+    assert!(drops.try_recv().is_err());
 }
