@@ -331,11 +331,20 @@ async fn those_who_agree_on_nothing_keep_nobody_out() {
     first.write_all(b"\x16").await.unwrap();
     let hub = hub_for(&own);
     let url = format!("https://localhost:{}/mcp", address.port());
-    let mut connecting = hub.connect_http("g", url).into_future();
-    let early = tokio::time::timeout(Duration::from_millis(100), &mut connecting).await;
-    assert!(early.is_err(), "{early:?}");
+    let refused = on_time(hub.connect_http("g", &*url)).await.unwrap_err();
+    let told = chain(&refused);
+    assert!(
+        told.contains("503") && told.contains("max_connections"),
+        "{told}"
+    );
+    assert!(refused.is_retryable());
     drop(first);
-    on_time(connecting).await.unwrap();
+    let connected = async {
+        while hub.connect_http("g", &*url).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    on_time(connected).await;
 }
 
 #[tokio::test]

@@ -71,6 +71,7 @@ const FIELDS: &[Field] = fields!(
     max_param_header_bytes
     max_queued_events
     max_queued_bytes
+    header_provider_timeout
     max_redirects
     max_idle_connections
     pool_idle_timeout
@@ -101,6 +102,8 @@ const FIELDS: &[Field] = fields!(
     replay_retry
     max_connections
     header_read_timeout
+    authorize_timeout
+    tls_handshake_timeout
     body_read_timeout
     min_body_rate
     idle_connection_timeout

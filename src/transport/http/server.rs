@@ -155,8 +155,15 @@ async fn accept<E: Exchange, L: Listener>(
             match ready!(listener.poll_accept(cx)) {
                 Ok(io) if is_full => {
                     let (full, shutdown) = (full.clone(), shutdown.clone());
+                    let tls = tls.cloned();
                     refused.spawn(async move {
-                        let _ = timeout(REFUSED_TIMEOUT, serve_io(io, full, &shutdown)).await;
+                        let refusal = async {
+                            match &tls {
+                                None => serve_io(io, full, &shutdown).await,
+                                Some(tls) => secured(io, tls, full, &shutdown).await,
+                            }
+                        };
+                        let _ = timeout(REFUSED_TIMEOUT, refusal).await;
                     });
                 }
                 Ok(io) => {
