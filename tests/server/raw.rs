@@ -62,7 +62,7 @@ impl Raw {
         Self::over(soon(socket.connect(addr)).await.unwrap())
     }
 
-    fn over(stream: TcpStream) -> Self {
+    pub fn over(stream: TcpStream) -> Self {
         Self {
             stream,
             unread: Vec::new(),

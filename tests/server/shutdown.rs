@@ -47,6 +47,29 @@ async fn an_idle_server_ends_soon() {
 }
 on_both_runtimes!(an_idle_server_ends_soon);
 
+/// Its client was told that it is connected, whether the server has looked or not.
+async fn a_request_that_waits_in_the_backlog_is_answered() {
+    let served = serve(echo(patient(3600))).await;
+    let session = served.session().await;
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        // From this side alone, so that the server gets no turn.
+        let mut socket = std::net::TcpStream::connect(served.addr).unwrap();
+        let ping = session.bytes(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        std::io::Write::write_all(&mut socket, ping.as_bytes()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        waiting.push(TcpStream::from_std(socket).unwrap());
+    }
+    served.handle.shutdown();
+    for socket in waiting {
+        let mut answer = Raw::over(socket).answer().await;
+        assert_eq!(answer.head.status, 200);
+        assert_eq!(answer.json().await["id"], 1);
+    }
+    ended(served).await;
+}
+on_both_runtimes!(a_request_that_waits_in_the_backlog_is_answered);
+
 async fn a_running_call_may_end_after_the_shutdown_began() {
     let gate = Gate::new();
     let served = serve(gated(patient(3600), &gate)).await;

@@ -39,6 +39,15 @@ pub(crate) trait Listener: Send {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<(Self::Io, Option<SocketAddr>)>>;
+
+    /// Ends it, and gives up to `max` connections that wait already: their clients were told that
+    /// they are connected, and may have asked something.
+    fn into_waiting(self, _max: usize) -> Vec<(Self::Io, Option<SocketAddr>)>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
 }
 
 /// Tells a server to stop. Clones are the same handle.
@@ -106,7 +115,18 @@ impl<E: Exchange, L: Listener> Server<E, L> {
             &mut connections,
         )
         .await;
-        drop(listener);
+        let room = service.limits().max_connections;
+        let room = room.saturating_sub(connections.len());
+        for (io, peer) in listener.into_waiting(room) {
+            begin(
+                &mut connections,
+                io,
+                peer,
+                tls.as_ref(),
+                &service,
+                &shutdown,
+            );
+        }
 
         let patience = service.limits().shutdown_timeout;
         let over = || shutdown.reached(Stage::Over);
@@ -166,22 +186,29 @@ async fn accept<E: Exchange, L: Listener>(
                         let _ = timeout(REFUSED_TIMEOUT, refusal).await;
                     });
                 }
-                Ok(io) => {
-                    let (service, shutdown) = (service.clone(), shutdown.clone());
-                    match tls.cloned() {
-                        None => {
-                            connections.spawn(async move { serve_io(io, service, &shutdown).await })
-                        }
-                        Some(tls) => connections
-                            .spawn(async move { secured(io, &tls, service, &shutdown).await }),
-                    };
-                }
+                Ok((io, peer)) => begin(connections, io, peer, tls, service, shutdown),
                 Err(error) if is_of_the_client(&error) => {}
                 Err(_) => pause.set(Some(sleep(ACCEPT_PAUSE))),
             }
         }
     })
     .await;
+}
+
+/// Serves a connection on a task of its own.
+fn begin<E: Exchange, Io: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    connections: &mut JoinSet<()>,
+    io: Io,
+    peer: Option<SocketAddr>,
+    tls: Option<&ServerTls>,
+    service: &HttpService<E>,
+    shutdown: &Shutdown,
+) {
+    let (service, shutdown) = (service.for_peer(peer), shutdown.clone());
+    match tls.cloned() {
+        None => connections.spawn(async move { serve_io(io, service, &shutdown).await }),
+        Some(tls) => connections.spawn(async move { secured(io, &tls, service, &shutdown).await }),
+    };
 }
 
 /// Waits until all connections have ended; false if time ran out or everything is over.
@@ -229,6 +256,25 @@ impl Listener for TcpListener {
         // refuses is slower, not wrong.
         let _ = socket.set_nodelay(true);
         Poll::Ready(Ok((socket, Some(peer))))
+    }
+
+    fn into_waiting(self, max: usize) -> Vec<(TcpStream, Option<SocketAddr>)> {
+        // The runtime may not know yet of those that came last, so the system is asked.
+        let accept = |listener: &std::net::TcpListener| {
+            let (socket, peer) = listener.accept()?;
+            socket.set_nonblocking(true)?;
+            let _ = socket.set_nodelay(true);
+            Ok::<_, io::Error>((TcpStream::from_std(socket)?, Some(peer)))
+        };
+        let listener = self.into_std();
+        let waiting = listener.iter().flat_map(|listener| {
+            let next = move || match accept(listener) {
+                Err(error) if is_of_the_client(&error) => Some(None),
+                waiting => waiting.ok().map(Some),
+            };
+            std::iter::from_fn(next).flatten()
+        });
+        waiting.take(max).collect()
     }
 }
 
