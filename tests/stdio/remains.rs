@@ -11,12 +11,10 @@ fn no_end_of_a_child_leaves_a_task_a_descriptor_or_a_process() {
         return;
     }
     let tests = [
-        "ends::a_child_that_closes_its_stdin_is_gone",
         "ends::a_child_that_closes_its_stdout_is_stopped_at_once",
         "ends::a_child_that_ends_before_the_opening_is_an_error_that_tells_all",
         "ends::a_child_that_is_stopped_for_a_while_goes_on",
         "ends::a_child_that_refuses_the_opening_is_ended",
-        "ends::a_silent_child_is_given_up_and_ended",
         "ends::a_stopped_child_keeps_no_call_beyond_its_time_and_no_close_beyond_its_stages",
         "messages::a_flood_on_stderr_delays_no_answer",
         "restarts::a_child_that_dies_of_a_cancel_is_started_again",
