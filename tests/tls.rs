@@ -333,10 +333,7 @@ async fn those_who_agree_on_nothing_keep_nobody_out() {
     let url = format!("https://localhost:{}/mcp", address.port());
     let refused = on_time(hub.connect_http("g", &*url)).await.unwrap_err();
     let told = chain(&refused);
-    assert!(
-        told.contains("503") && told.contains("max_connections"),
-        "{told}"
-    );
+    assert!(told.contains("max_connections"), "{told}");
     assert!(refused.is_retryable());
     drop(first);
     let connected = async {
