@@ -317,6 +317,27 @@ async fn build_echo_server_and_build_llm_server_take_more_tools() {
 }
 
 #[tokio::test]
+async fn echo_specialist_url_llm_specialist_url_free_port_and_test_server() {
+    let hub = AgentHubClient::builder().build();
+    let own = testing::TestServer::spawn(my_app().build()).await.unwrap();
+    for (name, url) in [
+        ("echo", testing::echo_specialist_url().await),
+        ("llm", testing::llm_specialist_url().await),
+        ("own", own.url()),
+    ] {
+        hub.connect_http(name, url).await.unwrap();
+    }
+    let said = hub.call_tool("llm/ask", json!({"user_request": "a"}));
+    assert_eq!(said.await.unwrap(), "You said: a");
+    for tool in ["echo/echo", "own/echo"] {
+        let said = hub.call_tool(tool, json!({"text": "a"})).await;
+        assert_eq!(said.unwrap(), "a", "{tool}");
+    }
+    let port = testing::free_port();
+    TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+}
+
+#[tokio::test]
 async fn llm_graph() {
     let graph = LlmGraph::<u32>::builder()
         .add_node("count", async |mut state, ctx| {
