@@ -17,20 +17,21 @@ use crate::transport::http::tokens::Tokens;
 /// What the builder was told.
 #[derive(Clone, Default)]
 pub(super) struct Guard {
-    tokens: Vec<(Option<Principal>, String)>,
+    /// There may be none of them, which lets nobody in.
+    tokens: Option<Vec<(Option<Principal>, String)>>,
     hook: Option<Hook>,
     challenge: Challenge,
 }
 
 impl Guard {
     pub(super) fn admits_all(&self) -> bool {
-        self.hook.is_none() && self.tokens.is_empty()
+        self.hook.is_none() && self.tokens.is_none()
     }
 
     /// What asks for credentials; `None` if nothing does.
     pub(super) fn authorization(&self) -> Result<Option<Authorization>> {
-        let judge = match (&self.hook, &*self.tokens) {
-            (None, []) => {
+        let judge = match (&self.hook, &self.tokens) {
+            (None, None) => {
                 let Challenge {
                     resource_metadata,
                     scope,
@@ -43,9 +44,9 @@ impl Guard {
                     false => Ok(None),
                 };
             }
-            (Some(hook), []) => Judge::Hook(hook.clone()),
-            (None, tokens) => Judge::Tokens(Tokens::new(tokens)?),
-            (Some(_), _) => {
+            (Some(hook), None) => Judge::Hook(hook.clone()),
+            (None, Some(tokens)) => Judge::Tokens(Tokens::new(tokens)?),
+            (Some(_), Some(_)) => {
                 return Err(Error::config(
                     "bearer_token and authorize exclude each other: let authorize check the tokens",
                 ));
@@ -58,7 +59,7 @@ impl Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("tokens", &self.tokens.len())
+            .field("tokens", &self.tokens.as_ref().map(Vec::len))
             .field("hook", &self.hook.is_some())
             .field("challenge", &self.challenge)
             .finish()
@@ -85,12 +86,14 @@ impl McpServerBuilder {
     /// # server.into_service().unwrap();
     /// ```
     pub fn bearer_token(mut self, token: impl Into<String>) -> Self {
-        self.guard_mut().tokens.push((None, token.into()));
+        let tokens = self.guard_mut().tokens.get_or_insert_default();
+        tokens.push((None, token.into()));
         self
     }
 
     /// As [`bearer_token`](Self::bearer_token), with the name of the principal that each token is
-    /// of. A principal may have several.
+    /// of. A principal may have several. A list without any is
+    /// [`Error::Config`](crate::Error::Config) when the server is to serve: it would let nobody in.
     ///
     /// A handler sees the name as [`ToolContext::principal`](crate::ToolContext::principal). A
     /// session belongs to the principal that opened it: to all others it does not exist.
@@ -111,7 +114,8 @@ impl McpServerBuilder {
         T: Into<String>,
     {
         let tokens = tokens.into_iter().map(|(p, t)| (Some(p.into()), t.into()));
-        self.guard_mut().tokens.extend(tokens);
+        let known = self.guard_mut().tokens.get_or_insert_default();
+        known.extend(tokens);
         self
     }
 

@@ -561,6 +561,10 @@ async fn what_could_never_let_anybody_in_is_told_when_the_server_is_to_serve() {
             "another principal",
         ),
         (hooked().bearer_token("t0ken"), "exclude each other"),
+        (
+            builder().bearer_tokens(Vec::<(String, String)>::new()),
+            "there is none",
+        ),
         (builder().challenge_scope("a"), "nothing that asks"),
         (hooked().challenge_scope("a\"b"), "challenge_scope"),
         (

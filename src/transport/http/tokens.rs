@@ -28,9 +28,14 @@ struct Token {
 
 impl Tokens {
     /// # Errors
-    /// [`Error::Config`] for a token that no header can carry, or that two principals have. It is
-    /// told by its place.
+    /// [`Error::Config`] for a list without any, and for a token that no header can carry, or that
+    /// two principals have. It is told by its place.
     pub(crate) fn new(tokens: &[(Option<Principal>, String)]) -> Result<Self, Error> {
+        if tokens.is_empty() {
+            return Err(Error::config(
+                "bearer_tokens were asked for, and there is none that anybody could send",
+            ));
+        }
         for (index, (principal, token)) in tokens.iter().enumerate() {
             let place = index + 1;
             if token.is_empty() {
@@ -133,7 +138,8 @@ mod tests {
     #[test]
     fn what_cannot_be_a_token_is_told_and_not_shown() {
         for (list, says) in [
-            (&[("a", "")][..], "token 1 is empty"),
+            (&[][..], "there is none"),
+            (&[("a", "")], "token 1 is empty"),
             (&[("a", "ok"), ("a", "s3cret\n")], "token 2 has a character"),
             (&[("a", "s3 cret")], "token 1 has a character"),
             (&[("a", "s3crét")], "token 1 has a character"),
