@@ -1129,6 +1129,11 @@ async fn a_command_line_with_children_can_be_wrong_in_many_ways() {
         ),
         (&["call", child, "echo", "{}", "{}"], 2, "too many words"),
         (
+            &["call", "localhost:1/mcp", "echo", "{}"],
+            2,
+            "a URL in full",
+        ),
+        (
             &["call", child, child, "echo", "--server", "else"],
             2,
             "agent-hub, agent-hub-2",

@@ -229,7 +229,7 @@ impl std::fmt::Debug for Token {
 fn token(variable: &str) -> Result<Token, String> {
     match std::env::var(variable) {
         Ok(token) if !token.trim().is_empty() => Ok(Token(token.trim().to_owned())),
-        _ => Err("the environment has no token of that name".to_owned()),
+        _ => Err("no environment variable of that name holds a token".to_owned()),
     }
 }
 

@@ -161,6 +161,9 @@ pub(crate) fn split(words: &[String]) -> Result<(&[String], &str, Option<&str>),
     let is_target = |word: &String| !matches!(Place::parse(word), Ok(None));
     let count = words.iter().take_while(|word| is_target(word)).count();
     let (targets, rest) = words.split_at(count);
+    if targets.is_empty() {
+        return Err(unknown());
+    }
     let (tool, arguments) = match rest {
         [] => return Err(Failure::usage("no tool is named", crate::args::CALL_USAGE)),
         [tool] => (tool, None),
@@ -173,7 +176,7 @@ pub(crate) fn split(words: &[String]) -> Result<(&[String], &str, Option<&str>),
         }
     };
     // What looks like a URL is no tool.
-    match targets.is_empty() || tool.contains("://") {
+    match tool.contains("://") {
         true => Err(unknown()),
         false => Ok((targets, tool, arguments)),
     }
