@@ -874,6 +874,15 @@ async fn a_server_answers_to_the_names_it_was_given() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_not_said_to_be_down() {
+    let (_echo, url) = start_echo(&[]).await;
+    let tools = run(&["tools", &url.replace("http://", "https://")]).await;
+    assert_eq!(tools.code, Some(3), "{}", tools.err);
+    assert!(tools.err.contains("write http://"), "{}", tools.err);
+    assert!(!tools.err.contains("start the server"), "{}", tools.err);
+}
+
+#[tokio::test]
 async fn the_demo_shows_a_conversation_and_ends_by_itself() {
     let demo = run(&["demo"]).await;
     assert_eq!(demo.code, Some(0), "{}", demo.err);

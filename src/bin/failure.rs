@@ -53,6 +53,11 @@ impl Unconnected {
                 status: 404 | 405, ..
             }) => "another path: many servers answer at /mcp",
             Some(Error::Timeout { .. }) => "a longer --connect-timeout",
+            // It answers, but by no TLS that is accepted: the causes say what to do.
+            Some(Error::Transport {
+                source: Some(source),
+                ..
+            }) if is_invalid_data(&**source) => "",
             Some(Error::Transport { .. }) => "start the server, or check host and port",
             Some(Error::Protocol { .. }) => {
                 "check that an MCP server (Streamable HTTP) answers at this URL"
@@ -75,6 +80,11 @@ impl Unconnected {
         };
         Self { error, advice }
     }
+}
+
+fn is_invalid_data(source: &(dyn std::error::Error + 'static)) -> bool {
+    let error = source.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
 }
 
 fn cause(error: &Error) -> Option<&Error> {

@@ -142,6 +142,7 @@ fn advice(fault: &CertificateError) -> &'static str {
     use CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
         NotValidYet, NotValidYetContext, Other, UnknownIssuer,
+        UnsupportedSignatureAlgorithmForPublicKeyContext,
     };
     match fault {
         NotValidForNameContext { presented, .. } if presented.is_empty() => {
@@ -154,9 +155,9 @@ fn advice(fault: &CertificateError) -> &'static str {
         NotValidYet | NotValidYetContext { .. } => {
             "is out of date: it is not valid yet, or the clock of this machine is wrong"
         }
-        // The second is of one that has the name of an authority that is trusted, as a certificate
-        // that was made anew has.
-        UnknownIssuer | BadSignature => {
+        // The others are of one that has the name of an authority that is trusted, as a certificate
+        // that was made anew has: with a key of the same kind, and of another.
+        UnknownIssuer | BadSignature | UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "is not trusted; if it is of an authority of your own, trust its root by \
              `extra_roots`, or let SSL_CERT_FILE name a file of all roots to trust"
         }
@@ -262,10 +263,18 @@ mod tests {
             CertifiedKey { cert, signing_key }
         };
         let nameless = certified("localhost", &[]);
+        let anew = {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.distinguished_name.push(DnType::CommonName, "server");
+            let signing_key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+            let cert = params.self_signed(&signing_key).unwrap();
+            CertifiedKey { cert, signing_key }
+        };
         let (own, names, date) = ("SSL_CERT_FILE", "check the URL", "out of date");
         // who answers, root, name, part of the text, part of the cause
         let table = [
             (&server, &other, "localhost", own, "UnknownIssuer"),
+            (&anew, &server, "localhost", own, "UnsupportedSignature"),
             (&server, &server, "example.org", names, "not valid for name"),
             (&server, &server, "127.0.0.1", names, "not valid for name"),
             (&old, &old, "localhost", date, "expired"),
