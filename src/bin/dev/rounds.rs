@@ -139,7 +139,10 @@ async fn start(
                 ended => tell_end(ended),
             },
             () = &mut late => {
-                break format!("was not listening after {} s", START_TIMEOUT.as_secs());
+                break format!(
+                    "did not say `listening on` on standard error within {} s",
+                    START_TIMEOUT.as_secs()
+                );
             }
             batch = changes.next() => {
                 family.give_up_next();
