@@ -30,6 +30,18 @@ use crate::error::{Error, Result};
 /// server.tls(tls).build().serve_http("0.0.0.0:8443").await
 /// # }
 /// ```
+///
+/// To try it, a certificate for this machine that has signed itself:
+///
+/// ```sh
+/// openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+///   -keyout key.pem -out cert.pem -subj /CN=my-app \
+///   -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE
+/// ```
+///
+/// Without the last words it is that of an authority, which clients refuse as a server's. A hub trusts it
+/// by `RootCertificates::from_pem_file("cert.pem")`, and the command `agent-hub` by
+/// `SSL_CERT_FILE=cert.pem`.
 #[derive(Clone)]
 pub struct ServerTls(Arc<Mutex<Arc<ServerConfig>>>);
 
