@@ -100,7 +100,8 @@ pub(crate) struct ServeArgs {
     /// The environment variable that holds the bearer token that clients have to send
     #[arg(long = "bearer-env", value_name = "VAR", value_parser = token)]
     pub(crate) bearer: Option<Token>,
-    /// A further name under which clients may ask for this server; may be repeated
+    /// A name under which clients may ask for this server, beside those of this machine on a loopback
+    /// --host, and alone on any other; may be repeated
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) allow_hosts: Vec<String>,
     /// A web origin whose pages may call this server; may be repeated

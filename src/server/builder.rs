@@ -296,9 +296,11 @@ impl McpServerBuilder {
         self
     }
 
-    /// Further names under which this server may be asked for, as they stand in the `Host` header:
-    /// behind a proxy, or when it listens on more than loopback. An entry without a port allows
-    /// every port.
+    /// Names under which this server may be asked for, as they stand in the `Host` header: behind a
+    /// proxy, or when it listens on more than loopback. On a loopback address they are further ones
+    /// beside those of this machine; on any other, where every name is answered otherwise, they are
+    /// the only ones, so that `localhost` has to be among them if it is used. An entry without a port
+    /// allows every port.
     pub fn allowed_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.settings
             .allowed_hosts
