@@ -292,8 +292,9 @@ const DEV_HELP: &str = "\
 The listening socket stays open for as long as this runs, and is passed on to each server as
 LISTEN_FDS says: `McpServer::bind` and `serve_http` take it, whatever address they are given. After a
 change the build runs; when it fails, or when the new server is not up within 60 s, the old one stays.
-A server is up when it says 'listening on' on standard error. Then the old one is told to end with
-SIGTERM, and killed after 30 s; its calls end in its own time. Connections made meanwhile wait.
+A server stays in the foreground, and is up when it says 'listening on' on standard error. Then the
+old one is told to end with SIGTERM, and killed after 30 s; its calls end in its own time. Connections
+made meanwhile wait.
 
 What .gitignore and .ignore name does not count, nor do .git, target, or folders with a CACHEDIR.TAG.
 Without a --build a change of the server's program counts too. Words are split as a shell splits them,

@@ -115,7 +115,7 @@ impl Content {
         let raw = self.raw();
         serde_json::from_str(&raw)
             .or_else(|first| serde_json::from_str(&escape::mend_json(&raw)).map_err(|_| first))
-            .map_err(|e| Error::protocol(format!("the content has an unexpected shape: {e}")))
+            .map_err(|e| Error::protocol(format!("the content is not of the type asked for: {e}")))
     }
 
     /// A copy that shares no buffer with the message it came in.

@@ -154,7 +154,8 @@ impl Bound {
 
     /// Serves until a [`ServerHandle`] says stop. Then nothing new is accepted, running calls may
     /// end for [`Limits::shutdown_timeout`](crate::Limits::shutdown_timeout), and the rest end with
-    /// an error that says so.
+    /// an error that says so. A handler that blocks its thread can be told nothing: the runtime
+    /// cannot end before that thread does.
     ///
     /// # Errors
     /// None today: a server outlives what goes wrong on its connections.

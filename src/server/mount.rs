@@ -31,7 +31,7 @@ impl McpServer {
     /// connections there are, and how long one may stand idle or stall, is the app's to bound.
     /// Credentials are asked for as elsewhere;
     /// [`authorize`](crate::McpServerBuilder::authorize) also sees what outer layers attached to
-    /// the request.
+    /// the request. Sessions expire when the next request comes, since no task of ours runs meanwhile.
     ///
     /// ```no_run
     /// # use agent_hub_kit::{McpServer, RawArgs, Tool, ToolContext};
