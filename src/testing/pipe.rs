@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::memory::Pipes;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::mcp::frame::{Frame, Verb};
-use crate::transport::stream::{LineError, LineQueue, Lines, write_lines};
+use crate::mcp::frame::Frame;
+use crate::transport::stream::{LineError, LineQueue, Lines, send_line, write_lines};
 use crate::transport::{BoxFuture, Link, Messages, Sent};
 
 /// A peer at the other end of a pipe, anew whenever the link is opened.
@@ -82,17 +82,9 @@ impl Link for PipeLink {
     }
 
     fn send(&self, frame: Frame) -> BoxFuture<'static, Result<Sent, Error>> {
-        let sent = match (frame.verb, &*self.writing()) {
-            // There is no session to give up but the pipe itself.
-            (Verb::Delete | Verb::Get, _) => Ok(Sent::Shared),
-            (Verb::Post, Some(writing)) => match writing.outgoing.push(frame.body) {
-                // The peer takes no more: the end of the pipe, which is near, says why.
-                Ok(()) | Err(Error::Closed { .. }) => Ok(Sent::Shared),
-                Err(e) => Err(e),
-            },
-            (Verb::Post, None) => Err(Error::closed("connection")),
-        };
-        Box::pin(std::future::ready(sent))
+        let writing = self.writing();
+        let queue = writing.as_ref().map(|writing| &writing.outgoing);
+        Box::pin(std::future::ready(send_line(queue, frame)))
     }
 
     fn sweep(&self) {}

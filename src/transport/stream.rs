@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::Sent;
 use crate::error::Error;
+use crate::mcp::frame::{Frame, Verb};
 use crate::wire::lines::LineDecoder;
 
 /// What one read takes at most: a pipe holds as much.
@@ -167,6 +169,23 @@ impl LineQueue {
         }
         waiting.bytes = 0;
         Poll::Ready(Some(piece))
+    }
+}
+
+/// Puts what a link over lines is to send into its queue, of which there is none unless it is open.
+///
+/// # Errors
+/// Those of [`LineQueue::push`]; a peer that takes no more is none, since the end of its lines, which
+/// is near, says why.
+pub(crate) fn send_line(queue: Option<&LineQueue>, frame: Frame) -> Result<Sent, Error> {
+    match (frame.verb, queue) {
+        // There is no session to give up but the link itself.
+        (Verb::Delete | Verb::Get, _) => Ok(Sent::Shared),
+        (Verb::Post, Some(queue)) => match queue.push(frame.body) {
+            Ok(()) | Err(Error::Closed { .. }) => Ok(Sent::Shared),
+            Err(e) => Err(e),
+        },
+        (Verb::Post, None) => Err(Error::closed("connection")),
     }
 }
 

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::fixture::{
-    Live, Served, Session, builder, call, channel, endless, limits, post, post_bytes, quiet_call,
-    serve,
+    Live, Served, Session, ask, bare, builder, call, channel, endless, limits, post, post_bytes,
+    quiet_call, serve,
 };
 use crate::raw::{Answer, Raw, soon};
 use crate::stated;
@@ -32,22 +32,6 @@ fn whoami(builder: McpServerBuilder) -> McpServerBuilder {
 
 fn guarded() -> McpServerBuilder {
     whoami(builder()).bearer_tokens([("alice", "t0ken-of-alice"), ("bob", "t0ken-of-bob")])
-}
-
-async fn ask(served: &Served, request: impl AsRef<[u8]>) -> Answer {
-    let mut raw = Raw::connect(served.addr).await;
-    raw.send(request).await;
-    raw.answer().await
-}
-
-/// A request without a body.
-fn bare(line: &str, headers: &[(&str, &str)]) -> String {
-    let headers: Vec<_> = headers
-        .iter()
-        .map(|(n, v)| format!("{n}: {v}\r\n"))
-        .collect();
-    let headers = headers.concat();
-    format!("{line} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{headers}\r\n")
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"0"}}}"#;

@@ -110,6 +110,23 @@ pub async fn post(addr: SocketAddr, headers: &[(&str, &str)], body: impl AsRef<s
     raw.answer().await
 }
 
+/// The answer to a request over a connection of its own.
+pub async fn ask(served: &Served, request: impl AsRef<[u8]>) -> Answer {
+    let mut raw = Raw::connect(served.addr).await;
+    raw.send(request).await;
+    raw.answer().await
+}
+
+/// A request without a body.
+pub fn bare(line: &str, headers: &[(&str, &str)]) -> String {
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(n, v)| format!("{n}: {v}\r\n"))
+        .collect();
+    let headers = headers.concat();
+    format!("{line} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{headers}\r\n")
+}
+
 /// A session, each request of it over a connection of its own.
 #[derive(Debug, Clone)]
 pub struct Session {

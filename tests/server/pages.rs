@@ -3,8 +3,8 @@
 use agent_hub_kit::{Limits, McpServerBuilder, RawArgs, Tool, ToolContext};
 use serde_json::json;
 
-use crate::fixture::{Served, builder, call, echo, limits, post_bytes, quiet_call, serve};
-use crate::raw::{Answer, Head, Raw};
+use crate::fixture::{ask, bare, builder, call, echo, limits, post_bytes, quiet_call, serve};
+use crate::raw::Head;
 use crate::stated;
 
 const PAGE: (&str, &str) = ("Origin", "https://app.example");
@@ -22,21 +22,6 @@ fn talks(builder: McpServerBuilder) -> McpServerBuilder {
         ctx.streamer("talk").text("a word").await?;
         Ok("done")
     })
-}
-
-async fn ask(served: &Served, request: impl AsRef<[u8]>) -> Answer {
-    let mut raw = Raw::connect(served.addr).await;
-    raw.send(request).await;
-    raw.answer().await
-}
-
-fn bare(line: &str, headers: &[(&str, &str)]) -> String {
-    let headers: Vec<_> = headers
-        .iter()
-        .map(|(n, v)| format!("{n}: {v}\r\n"))
-        .collect();
-    let headers = headers.concat();
-    format!("{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
 }
 
 fn names(head: &Head, name: &str) -> Vec<String> {

@@ -24,8 +24,8 @@ use super::command::StdioCommand;
 use super::process::{Pipes, Process};
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::mcp::frame::{Frame, Verb};
-use crate::transport::stream::{LineError, LineQueue, Lines, write_lines};
+use crate::mcp::frame::Frame;
+use crate::transport::stream::{LineError, LineQueue, Lines, send_line, write_lines};
 use crate::transport::{BoxFuture, Link, Messages, Sent};
 
 /// What is kept of a child's stderr and of the noise on its stdout.
@@ -132,17 +132,9 @@ impl Link for ChildLink {
     }
 
     fn send(&self, frame: Frame) -> BoxFuture<'static, Result<Sent, Error>> {
-        let sent = match (frame.verb, &*self.running()) {
-            // There is no session to give up but the process itself.
-            (Verb::Delete | Verb::Get, _) => Ok(Sent::Shared),
-            (Verb::Post, Some(running)) => match running.outgoing.push(frame.body) {
-                // The child takes no more: the end of the channel, which is near, says why.
-                Ok(()) | Err(Error::Closed { .. }) => Ok(Sent::Shared),
-                Err(e) => Err(e),
-            },
-            (Verb::Post, None) => Err(Error::closed("connection")),
-        };
-        Box::pin(std::future::ready(sent))
+        let running = self.running();
+        let queue = running.as_ref().map(|running| &running.outgoing);
+        Box::pin(std::future::ready(send_line(queue, frame)))
     }
 
     fn sweep(&self) {}
