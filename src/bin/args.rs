@@ -228,9 +228,11 @@ impl std::fmt::Debug for Token {
 }
 
 fn token(variable: &str) -> Result<Token, String> {
-    match std::env::var(variable) {
-        Ok(token) if !token.trim().is_empty() => Ok(Token(token.trim().to_owned())),
-        _ => Err("no environment variable of that name holds a token".to_owned()),
+    let held = std::env::var(variable).unwrap_or_default();
+    match held.trim() {
+        "" => Err("no environment variable of that name holds a token".to_owned()),
+        token if token.bytes().all(|b| b.is_ascii_graphic()) => Ok(Token(token.to_owned())),
+        _ => Err("what it holds is no token: there is a blank in it, or no ASCII".to_owned()),
     }
 }
 

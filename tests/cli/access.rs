@@ -51,6 +51,7 @@ async fn a_token_that_is_not_there_is_wrong_usage() {
         (&model[..], ""),
         (&call[..], ""),
         (&call[..], "t0k\u{7f}en"),
+        (&call[..], "t0ken and more"),
         (&child[..], "t0ken"),
         (&stdio[..], "t0ken"),
     ] {
