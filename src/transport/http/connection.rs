@@ -104,9 +104,19 @@ where
         patience.poll_lost(cx).map(Some)
     })
     .await;
-    if lost == Some(Lost::Unasked) {
-        let io = conn.into_parts().io.into_inner();
-        let _ = timeout(UNASKED_TIMEOUT, io.say_unasked()).await;
+    // Whether the client hears of it is its own affair.
+    match lost {
+        None | Some(Lost::Broken) => {}
+        Some(Lost::Idle) => {
+            let mut io = conn.into_parts().io.into_inner();
+            // TLS has a word for the end.
+            let end = poll_fn(|cx| Pin::new(&mut io).poll_shutdown(cx));
+            let _ = timeout(UNASKED_TIMEOUT, end).await;
+        }
+        Some(Lost::Unasked) => {
+            let io = conn.into_parts().io.into_inner();
+            let _ = timeout(UNASKED_TIMEOUT, io.say_unasked()).await;
+        }
     }
 }
 

@@ -174,8 +174,10 @@ enum Wait {
 /// With what a connection ends that waited for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// Nobody hears or says anything that makes sense, or anything at all.
+    /// Nobody hears or says anything that makes sense.
     Broken,
+    /// Nothing was asked for long.
+    Idle,
     /// No byte of a request has come to a server that leaves, though one may be on its way.
     Unasked,
 }
@@ -235,6 +237,7 @@ impl<'a> Patience<'a> {
             if due <= self.timer.deadline() {
                 return Poll::Ready(match self.wait {
                     Wait::FirstOrLeave | Wait::NextOrLeave => Lost::Unasked,
+                    Wait::Request => Lost::Idle,
                     _ => Lost::Broken,
                 });
             }
