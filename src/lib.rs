@@ -90,6 +90,7 @@
         feature = "http",
         feature = "stdio",
         feature = "graph",
+        feature = "image",
         feature = "llm",
         feature = "testing"
     )),

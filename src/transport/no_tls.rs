@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 
-/// Whom a client would trust.
+/// Whom a client would trust. No unit, so that it is made as the other one is.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trust;
+pub(crate) struct Trust(());
 
 /// What no server of this build has.
 #[derive(Debug, Clone)]
