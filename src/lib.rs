@@ -50,6 +50,7 @@
 //! | `http` | Streamable HTTP: `connect_http`, `bind`, `serve_http`, `into_service` | yes |
 //! | `stdio` | servers as child processes: `connect_stdio`, `serve_stdio` | yes |
 //! | `schemars` | `Tool::typed`: schemas from Rust types | yes |
+//! | `image` | [`ImageInput`] from `image::DynamicImage` | |
 //! | `tls` | `https://` on rustls, for clients ([`RootCertificates`]) and servers ([`ServerTls`]) | |
 //! | `llm` | [`Llm`]: language models, [`OpenAiLlm`] among them | |
 //! | `graph` | [`LlmGraph`]: agents as graphs of steps | |

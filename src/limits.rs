@@ -156,6 +156,9 @@ pub struct Limits {
     /// From accepting a connection, or the first byte of a later request, to the end of that
     /// request's head. Default 10 s.
     pub header_read_timeout: Duration,
+    /// How long [`authorize`](crate::McpServerBuilder::authorize) may take to say whose a request is.
+    /// Then the request is refused with status 503. Default 10 s.
+    pub authorize_timeout: Duration,
     /// From accepting a connection to the end of the TLS handshake, on a server that speaks TLS; the
     /// request's head has its own time after that. Default 10 s.
     pub tls_handshake_timeout: Duration,
@@ -225,6 +228,7 @@ impl Default for Limits {
             replay_retry: Duration::from_secs(1),
             max_connections: 10_000,
             header_read_timeout: Duration::from_secs(10),
+            authorize_timeout: Duration::from_secs(10),
             tls_handshake_timeout: Duration::from_secs(10),
             body_read_timeout: Duration::from_secs(30),
             min_body_rate: 500,

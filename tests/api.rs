@@ -6,9 +6,9 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use agent_hub_kit::{
-    AgentHubClient, Bound, CallStream, Content, Denied, Error, EventKind, EventStreamer, HubEvent,
-    Limits, McpBody, McpServer, McpService, Node, Principal, RequestHead, ServerHandle,
-    StreamEvent, ToolContext, ToolError, ToolRef, testing,
+    AgentHubClient, Bound, CallStream, Content, DataUri, Denied, Error, EventKind, EventStreamer,
+    HubEvent, ImageInput, Limits, McpBody, McpServer, McpService, Node, Principal, RequestHead,
+    ServerHandle, StreamEvent, ToolContext, ToolError, ToolRef, testing,
 };
 use serde_json::json;
 
@@ -36,6 +36,11 @@ fn what_users_hold_crosses_threads() {
     crosses_threads::<Error>();
     crosses_threads::<ToolError>();
     crosses_threads::<Limits>();
+    crosses_threads::<testing::TestServer>();
+    crosses_threads::<testing::ScriptedPeer>();
+    crosses_threads::<testing::HostilePeer>();
+    crosses_threads::<testing::Faults>();
+    moves_between_threads_as_a_body::<testing::Script>();
     crosses_threads::<RequestHead>();
     crosses_threads::<Principal>();
     crosses_threads::<Denied>();

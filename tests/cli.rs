@@ -10,6 +10,8 @@
 
 #[path = "cli/access.rs"]
 mod access;
+#[path = "cli/dev.rs"]
+mod dev;
 #[allow(dead_code)] // the tests of models use the rest
 #[path = "llm/endpoint.rs"]
 mod endpoint;

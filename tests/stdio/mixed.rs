@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use crate::peer::{
     self, Answer, Peer, SSE_HEAD, envelope, event, listed, polite, progress, result,
 };
-use crate::{child, hub, process, raw, read, run, said, shown};
+use crate::{child, hub, process, raw, read, run, run_once, said, shown};
 
 /// Counts the calls that run.
 struct Run(Arc<AtomicUsize>);
@@ -152,6 +152,40 @@ fn one_hub_holds_both_eras_over_both_links() {
         serving.abort();
         process::gone(&old_marker, &[]).await;
         process::gone(&new_marker, &[]).await;
+    });
+}
+
+/// How long the others wait for a call that floods the pipe they share is counted in its events: what
+/// both ends of the pipe hold, and a few turns.
+#[test]
+fn a_call_that_floods_a_pipe_delays_no_other() {
+    run_once(async || {
+        const FEW: usize = 10_000;
+        let hub = hub();
+        let child = StdioCommand::new(raw::program());
+        hub.connect_stdio("s", child).await.unwrap();
+        let heard = Arc::new(AtomicUsize::new(0));
+        let count = heard.clone();
+        let arguments = serde_json::json!({"n": 100_000_000, "size": 1});
+        let mut flood = hub.call_tool_stream("count", arguments);
+        let reading = tokio::spawn(async move {
+            while flood.next().await.is_some_and(|event| !event.is_terminal()) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while heard.load(Ordering::Relaxed) < FEW {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..20 {
+            let before = heard.load(Ordering::Relaxed);
+            let echo = hub.call_tool("echo", serde_json::json!({"text": "here"}));
+            assert_eq!(echo.await.unwrap(), "here");
+            let waited = heard.load(Ordering::Relaxed) - before;
+            assert!(waited < FEW, "{waited} events");
+        }
+        reading.abort();
+        let _ = reading.await;
+        hub.close().await;
     });
 }
 

@@ -99,6 +99,7 @@ fn server(limits: Limits) -> McpServer {
         .tool(Tool::new("stuck"), async |_: RawArgs, _: ToolContext| {
             eprintln!("stuck");
             // Holds its thread, whatever becomes of the call.
+            #[expect(clippy::disallowed_methods, reason = "what a tool of a user may do")]
             std::thread::sleep(Duration::from_secs(3600));
             Ok("never")
         })

@@ -78,7 +78,7 @@ where
                 // hyper keeps room for this future for as long as the connection lasts: some 4 KiB,
                 // of which an answer that streams, or an idle connection, would use nothing.
                 Box::pin(async move {
-                    let response = match is_ambiguous {
+                    let mut response = match is_ambiguous {
                         true => service.refuse(&request, Refusal::ambiguous_length()),
                         false => service.call(request).await,
                     };

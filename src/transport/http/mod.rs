@@ -44,6 +44,8 @@ mod secured;
 pub(crate) mod server;
 #[cfg(feature = "server")]
 pub(crate) mod service;
+#[cfg(feature = "server")]
+pub(crate) mod tokens;
 #[cfg(test)]
 #[cfg(feature = "server")]
 mod toy;

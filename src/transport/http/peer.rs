@@ -14,7 +14,7 @@ use http_body_util::Full;
 
 use super::connect::Connector;
 use super::endpoint::{Endpoint, shown};
-use super::pool::Pool;
+use super::pool::{Pool, is_unasked};
 use super::provider::{Occasion, Provide, Provider};
 use super::reply::Body;
 use crate::error::{Error, Place};
@@ -93,14 +93,15 @@ impl HttpPeer {
     }
 
     /// Sends a request and waits for the head of its answer. `request` makes it for a path, with
-    /// headers to begin with, once more for each redirect. A server that refuses headers which were
-    /// made for this request gets it once more with others.
+    /// headers to begin with, once more for each redirect, and each time that it crossed the end of
+    /// its connection. A server that refuses headers which were made for this request gets it once
+    /// more with others.
     pub(super) async fn ask(
         &self,
         request: impl Fn(PathAndQuery, HeaderMap) -> Result<Request<Full<Bytes>>, Error>,
     ) -> Result<(Parts, Body), Error> {
         let mut path = self.endpoint.path.clone();
-        let mut redirects = 0;
+        let (mut redirects, mut crossings) = (0, 0);
         let mut occasion = Occasion::Request;
         let mut made = match &self.provider {
             None => None,
@@ -110,6 +111,10 @@ impl HttpPeer {
             let headers = made.as_ref().unwrap_or(&self.headers).clone();
             let request = request(path.clone(), headers)?;
             let (parts, answer) = self.pool.send(request, &self.endpoint.shown).await?;
+            if crossings < MAX_CROSSINGS && is_unasked(&parts) {
+                crossings += 1;
+                continue;
+            }
             let status = parts.status.as_u16();
             if status == 401
                 && occasion == Occasion::Request

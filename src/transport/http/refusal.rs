@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{
+    ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{Method, Response, StatusCode};
 
 use super::super::OutboundBody;
 use super::access::Barred;
 use super::body::AnswerBody;
-use crate::wire::jsonrpc::Code;
 
 /// A status, a text that says what to do, and a header that says it to machines.
 #[derive(Debug)]
@@ -80,10 +81,21 @@ impl Refusal {
 
     /// There is no room for the request now; `what` is the limit.
     pub(crate) fn busy(what: &str) -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("server busy: its `{what}` is reached, try again later"),
-        )
+        Self {
+            header: Some((RETRY_AFTER, HeaderValue::from_static("1"))),
+            ..Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("server busy: its `{what}` is reached, try again later"),
+            )
+        }
+    }
+
+    /// Whoever asks has to show other credentials, as the header says.
+    pub(crate) fn challenge(status: StatusCode, header: HeaderValue, message: String) -> Self {
+        Self {
+            header: Some((WWW_AUTHENTICATE, header)),
+            ..Self::new(status, message)
+        }
     }
 
     pub(crate) fn content_type(headers: &HeaderMap) -> Self {
@@ -196,15 +208,12 @@ impl Refusal {
 
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
         let message = serde_json::Value::from(self.message);
-        let is_busy = self.status == StatusCode::SERVICE_UNAVAILABLE;
-        let code = if is_busy {
-            Code::INTERNAL
-        } else {
-            Code::INVALID_REQUEST
+        let code = match self.status.is_server_error() {
+            true => -32603,
+            false => -32600,
         };
         let error = format!(
-            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":{},"message":{message}}}}}"#,
-            code.0
+            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":{code},"message":{message}}}}}"#
         );
         let body = OutboundBody::Json(Bytes::from(error));
         let mut response = Response::new(AnswerBody::new(body, Duration::MAX));
@@ -213,9 +222,6 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, JSON);
         if let Some((name, value)) = self.header {
             headers.insert(name, value);
-        }
-        if is_busy {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }

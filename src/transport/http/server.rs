@@ -173,7 +173,7 @@ async fn accept<E: Exchange, L: Listener>(
                 return Poll::Pending;
             }
             match ready!(listener.poll_accept(cx)) {
-                Ok(io) if is_full => {
+                Ok((io, _)) if is_full => {
                     let (full, shutdown) = (full.clone(), shutdown.clone());
                     let tls = tls.cloned();
                     refused.spawn(async move {

@@ -36,6 +36,8 @@ pub(crate) struct HttpService<E> {
     shared: Arc<Shared<E>>,
     /// There is no place for who asks.
     is_full: bool,
+    /// Whose connection it is, if that is known.
+    peer: Option<SocketAddr>,
 }
 
 struct Shared<E> {
@@ -52,23 +54,31 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 
 impl<E: Exchange> HttpService<E> {
     /// `path` begins with a slash and is matched exactly; with none, every path is served.
-    pub(crate) fn new(exchange: E, path: Option<&str>, access: Access, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        exchange: E,
+        path: Option<&str>,
+        access: Access,
+        authorization: Option<Authorization>,
+        limits: &Limits,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 exchange,
                 path: path.map(Into::into),
                 access,
+                authorization,
                 limits: limits.clone(),
             }),
             is_full: false,
+            peer: None,
         }
     }
 
     /// The same for connections over `max_connections`: it only says so.
     pub(crate) fn full(&self) -> Self {
         Self {
-            shared: self.shared.clone(),
             is_full: true,
+            ..self.clone()
         }
     }
 
@@ -80,6 +90,24 @@ impl<E: Exchange> HttpService<E> {
         &self.shared.limits
     }
 
+    /// Refuses a request for a reason that its connection has.
+    pub(crate) fn refuse<B>(&self, request: &Request<B>, refusal: Refusal) -> Response<AnswerBody> {
+        let access = &self.shared.access;
+        let checked = access.check(request.uri(), request.version(), request.headers());
+        let mut response = refusal.into_response();
+        checked
+            .unwrap_or(Cors::Off)
+            .stamp(response.headers_mut(), request.method() != Method::POST);
+        response
+    }
+
+    fn refuse_full<B>(&self, request: &Request<B>) -> Response<AnswerBody> {
+        let mut response = self.refuse(request, Refusal::busy("max_connections"));
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+        response
+    }
+
     /// Answers one request.
     ///
     /// # Cancel safety
@@ -88,19 +116,23 @@ impl<E: Exchange> HttpService<E> {
     where
         B: Body<Data: Buf>,
     {
+        if self.is_full {
+            return self.refuse_full(&request);
+        }
         let (parts, body) = request.into_parts();
         let (version, is_post) = (parts.version, parts.method == Method::POST);
         let mut body = pin!(body);
-        let (mut response, is_read) = match self.admit(parts, body.as_mut()).await {
-            Ok(inbound) => {
-                let is_read = inbound.verb == Verb::Post;
-                let outbound = self.shared.exchange.exchange(inbound).await;
-                (self.respond(outbound), is_read)
+        let access = &self.shared.access;
+        let (mut response, is_read) = match access.check(&parts.uri, version, &parts.headers) {
+            Err(barred) => (Refusal::barred(barred).into_response(), false),
+            Ok(cors) => {
+                let (mut response, is_read) = self.answer(&cors, parts, body.as_mut()).await;
+                cors.stamp(response.headers_mut(), !is_post);
+                (response, is_read)
             }
         };
         // What is left of the body stands where the next request would begin.
-        let is_cut = !is_read && !body.is_end_stream();
-        if (is_cut || self.is_full) && version <= Version::HTTP_11 {
+        if !is_read && !body.is_end_stream() && version <= Version::HTTP_11 {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
@@ -142,10 +174,8 @@ impl<E: Exchange> HttpService<E> {
             path,
             authorization,
             limits,
+            ..
         } = &*self.shared;
-        if self.is_full {
-            return Err(Refusal::busy("max_connections"));
-        }
         let headers = &parts.headers;
         if let Some(path) = path
             && parts.uri.path() != &**path
@@ -239,8 +269,10 @@ impl<E: Exchange> HttpService<E> {
 impl<E> HttpService<E> {
     /// The service for the connection of this peer.
     pub(crate) fn for_peer(&self, peer: Option<SocketAddr>) -> Self {
-        let shared = self.shared.clone();
-        Self { shared, peer }
+        Self {
+            peer,
+            ..self.clone()
+        }
     }
 }
 
@@ -248,7 +280,7 @@ impl<E> Clone for HttpService<E> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
-            is_full: self.is_full,
+            ..*self
         }
     }
 }

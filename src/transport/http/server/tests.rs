@@ -357,9 +357,12 @@ struct Handed(mpsc::UnboundedReceiver<DuplexStream>);
 impl Listener for Handed {
     type Io = DuplexStream;
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<DuplexStream>> {
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(DuplexStream, Option<SocketAddr>)>> {
         match ready!(self.0.poll_recv(cx)) {
-            Some(io) => Poll::Ready(Ok(io)),
+            Some(io) => Poll::Ready(Ok((io, None))),
             None => Poll::Pending,
         }
     }
