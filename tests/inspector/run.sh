@@ -37,9 +37,10 @@ cargo build --quiet --features cli
 program=${CARGO_TARGET_DIR:-target}/debug/agent-hub
 work=$(mktemp -d)
 "$program" echo --port 0 2>"$work/echo" &
-trap 'kill %1; rm -rf "$work"' EXIT
-until url=$(sed -n 's/^listening on //p' "$work/echo") && [ -n "$url" ]; do
-    kill -0 %1 && sleep 0.1
+trap 'kill %1 2>/dev/null; rm -rf "$work"' EXIT
+until url=$(sed -n 's/^listening on //p' "$work/echo" 2>/dev/null) && [ -n "$url" ]; do
+    kill -0 %1 2>/dev/null || { cat "$work/echo"; exit 1; } # it will never say so
+    sleep 0.1
 done
 
 passed=0

@@ -28,6 +28,7 @@ async function page_server() {
 /** The echo specialist and its URL. */
 async function echo(...args) {
   const child = spawn(program, ["echo", "--port", "0", ...args], { stdio: ["ignore", "ignore", "pipe"] });
+  process.on("exit", () => child.kill()); // also when something here is thrown
   for await (const line of createInterface(child.stderr)) {
     const url = line.match(/^listening on (.*)$/)?.[1];
     if (url) return { child, url };
